@@ -1,0 +1,64 @@
+"""How this package compiles: one decorator for kernels, one for the formulas they call.
+
+A formula is plain Python that also works on NumPy arrays; a kernel may call it from another file. Numba
+keys its on-disk cache by the file of the kernel alone, so an edited formula would leave a stale kernel
+behind (numba#1833). The cache folder is therefore named by a hash of all sources of the package.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba.extending import register_jitable
+
+formula: Callable[..., Any] = register_jitable
+"""Mark a closed form as callable from a compiled kernel; called from Python it stays plain Python."""
+
+
+def _source_hash() -> str:
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.name.encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def cache_folder() -> str | None:
+    """Folder for compiled kernels: NUMBA_CACHE_DIR, the user's cache, or the temporary folder; None if no place is writable."""
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
+    if chosen:
+        return chosen
+    user_cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    for base in (user_cache, Path(tempfile.gettempdir())):
+        folder = base / "midfill" / _source_hash()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            probe = folder / f".probe-{os.getpid()}"
+            probe.write_bytes(b"")
+            probe.unlink()
+        except OSError:
+            continue
+        return str(folder)
+    warnings.warn("no writable folder for compiled kernels: they compile anew in every process", stacklevel=2)
+    return None
+
+
+_CACHE_FOLDER = cache_folder()
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Compile a loop over bare floats and arrays, cached on disk, without fastmath, releasing the GIL."""
+    # Numba reads the folder when a function is decorated; setting it only here leaves other packages' caches alone.
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = _CACHE_FOLDER or ""
+    try:
+        return numba.njit(cache=_CACHE_FOLDER is not None, nogil=True, error_model="numpy")(function)
+    finally:
+        numba.config.CACHE_DIR = before
