@@ -1,0 +1,1 @@
+"""The dashboard: choices, figures, pages, and the command line around `physics`."""
