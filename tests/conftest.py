@@ -1,0 +1,9 @@
+"""What every test runs under: hypothesis without deadlines (a first call may compile), and the same examples in CI each time."""
+
+import os
+
+import hypothesis
+
+hypothesis.settings.register_profile("local", deadline=None, max_examples=60)
+hypothesis.settings.register_profile("ci", deadline=None, max_examples=60, derandomize=True, print_blob=True)
+hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
