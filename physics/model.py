@@ -41,6 +41,7 @@ class Scan:
     limit: float = UNLIMITED
     expanded_flops_per_pair: float = 0.0
     up_projection_flops: float = 0.0
+    shards: int = 1  # accelerators that can split one entry by heads under tensor parallelism; a latent cannot be split
 
 
 class Attention(Protocol):
@@ -119,10 +120,11 @@ class GroupedQueryAttention(_Stateless):
         entry_bytes = self.n_kv_heads * (self.d_k + self.d_v) * element
         if self.chosen_tokens:
             index = Scan(READ_ALL, 2.0 * self.index_heads * self.index_dim, self.index_dim * element)
-            return [index, Scan(READ_CHOSEN, pair_flops, entry_bytes, limit=self.chosen_tokens)]
+            return [index, Scan(READ_CHOSEN, pair_flops, entry_bytes, limit=self.chosen_tokens, shards=self.n_kv_heads)]
         if self.window:
-            return [Scan(READ_CHUNK if self.chunked else READ_RECENT, pair_flops, entry_bytes, limit=self.window)]
-        return [Scan(READ_ALL, pair_flops, entry_bytes)]
+            read = READ_CHUNK if self.chunked else READ_RECENT
+            return [Scan(read, pair_flops, entry_bytes, limit=self.window, shards=self.n_kv_heads)]
+        return [Scan(READ_ALL, pair_flops, entry_bytes, shards=self.n_kv_heads)]
 
 
 @dataclass(frozen=True)
