@@ -3,7 +3,10 @@
 import os
 
 import hypothesis
+import numpy as np
 
 hypothesis.settings.register_profile("local", deadline=None, max_examples=60)
 hypothesis.settings.register_profile("ci", deadline=None, max_examples=60, derandomize=True, print_blob=True)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+np.set_printoptions(legacy="1.25")  # in doctests a NumPy scalar reads 9.0, not np.float64(9.0)
