@@ -157,6 +157,12 @@ def models() -> tuple[str, ...]:
     return tuple(row["model"] for row in _table("models.csv"))
 
 
+def model_row(name: str) -> Row:
+    """What `models.csv` says of one model: sources and confidence of dimensions, totals, context and formats."""
+    known = _resolve(name, "models.csv", "model")
+    return next(row for row in _table("models.csv") if row["model"] == known)
+
+
 @lru_cache
 def load_model(name: str) -> Model:
     """Model by name or alias, whatever the case; KeyError lists close matches.
@@ -164,8 +170,8 @@ def load_model(name: str) -> Model:
     >>> load_model("deepseek-ai/DeepSeek-V3").kv_bytes_per_token()
     70272.0
     """
-    known = _resolve(name, "models.csv", "model")
-    row = next(row for row in _table("models.csv") if row["model"] == known)
+    row = model_row(name)
+    known = row["model"]
     groups = tuple(_layer_group(layer) for layer in _table("layers.csv") if layer["model"] == known)
     if not groups:
         raise DataError(f"layers.csv: no layers of {known}")
@@ -226,7 +232,7 @@ def machines(complete_only: bool = True) -> tuple[str, ...]:
 
 @lru_cache
 def _used_rows(machine: str) -> dict[str, Row]:
-    """quantity -> the row of it that is in use."""
+    """The row in use of each quantity."""
     rows: dict[str, Row] = {}
     for row in _table("machines.csv"):
         if row["status"] not in STATUS:
@@ -261,7 +267,8 @@ def load_machine(name: str) -> Machine:
     known = _resolve(name, "machine_names.csv", "machine")
     missing = missing_quantities(known)
     if missing:
-        raise ValueError(f"{known}: no usable source gives {' nor '.join(missing)}; add the row to data/machines.csv or enter your own numbers")
+        lacks = " nor ".join(missing)
+        raise ValueError(f"{known}: no usable source gives {lacks}; add the row to data/machines.csv or enter your own numbers")
     rows = _used_rows(known)
     about = next(row for row in _table("machine_names.csv") if row["machine"] == known)
     values: dict[str, Any] = {field: _si(rows[q]) for q, field in FIELD_OF_QUANTITY.items() if q in rows}
@@ -305,7 +312,7 @@ def _si(row: Row) -> float:
 
 @lru_cache
 def energy_levels(memory_kind: str) -> dict[tuple[str, str], EnergyLevel]:
-    """(level, accounting) -> energy per byte, for machines with this kind of memory.
+    """Energy per byte of each (level, accounting), for machines with this kind of memory.
 
     A level without a value of its own under the accounting asked for uses a stand-in; its `accounting` and label say so.
     """
@@ -321,7 +328,7 @@ def energy_levels(memory_kind: str) -> dict[tuple[str, str], EnergyLevel]:
 
 @lru_cache
 def flop_energies() -> dict[str, EnergyLevel]:
-    """Number format -> energy of one FLOP; `j_per_byte` holds joules per FLOP here."""
+    """Energy of one FLOP by number format; `j_per_byte` holds joules per FLOP here."""
     return {row["memory_kind"]: _energy_level(row) for row in _table("energy_levels.csv") if row["level"] == "flop"}
 
 
@@ -339,10 +346,16 @@ def glossary() -> dict[str, Row]:
     return {row["key"]: row for row in _table("quantities.csv")}
 
 
-@lru_cache
 def presets() -> dict[str, dict[str, Any]]:
     """Presets by key, the opening one first: title, question and the scenario's fields with model and machine by name."""
+    return tomllib.loads(_presets_text())
+
+
+@lru_cache
+def _presets_text() -> str:
     try:
-        return tomllib.loads((DATA / "presets.toml").read_text(encoding="utf-8"))
+        text = (DATA / "presets.toml").read_text(encoding="utf-8")
+        tomllib.loads(text)
     except (OSError, tomllib.TOMLDecodeError) as error:
         raise DataError(f"presets.toml: {error}") from error
+    return text

@@ -74,6 +74,7 @@ F_CORE, F_ATTENTION, F_DENSE, F_SHARED, F_ROUTER, F_ROUTED, F_HEAD = range(7)
 # One row of results per regime.
 (
     OUT_FLOPS,
+    OUT_CORE_FLOPS,
     OUT_WEIGHT_BYTES,
     OUT_KV_READ_BYTES,
     OUT_KV_WRITE_BYTES,
@@ -92,7 +93,7 @@ F_CORE, F_ATTENTION, F_DENSE, F_SHARED, F_ROUTER, F_ROUTED, F_HEAD = range(7)
     OUT_FLOP_J,
     OUT_IDLE_J,
     OUT_WIDTH,
-) = range(19)
+) = range(20)
 
 N_REGIMES = 5
 PREFILL, MIDFILL, DECODE_ATTENTION, DECODE_EXPERTS, DECODE_SHARED = range(N_REGIMES)
@@ -213,6 +214,7 @@ def price(ledger: Any, share: Any, peaks: Any, hw: Any, flop_j: Any, point: Any,
     else:
         roofline_s = compute_s + memory_s + network_s + hop_s
     out[OUT_FLOPS] = flops
+    out[OUT_CORE_FLOPS] = ledger[F_CORE] * share[F_CORE]
     out[OUT_WEIGHT_BYTES] = weights
     out[OUT_KV_READ_BYTES], out[OUT_KV_WRITE_BYTES] = read, written
     out[OUT_ACTIVATION_BYTES] = activation

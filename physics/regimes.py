@@ -78,6 +78,7 @@ def columns(raw: np.ndarray, fits: Any, efficiencies: Efficiencies | None, layer
     joules = {name: raw[..., index] for name, index in _JOULES.items()}
     result = {
         "flops": flops,
+        "core_flops": raw[..., k.OUT_CORE_FLOPS],
         "bytes": total,
         "weight_bytes": weight,
         "kv_bytes": kv_read + kv_write,
@@ -143,7 +144,7 @@ def regimes(scenario: Scenario) -> pd.DataFrame:
 
     One row per regime: prefill, midfill, decode_attention, decode_experts, decode_shared; the three decode lines add up
     to the decode step. Totals of one step of one group over the whole model; `roofline_s` is that step's latency bound.
-    Columns (units in `data/quantities.csv`): flops, bytes and its parts, network_bytes, intensity and ridge, seconds of
+    Columns (units in `data/quantities.csv`): flops and its attention core, bytes and its parts, network_bytes, intensity and ridge, seconds of
     each resource, roofline_s (a bound), estimate_s (NaN without efficiencies), bound, the share of the bound each
     resource is busy, energy_j and its parts, fits. Seconds are NaN where the scenario does not fit the memory.
 

@@ -1,0 +1,94 @@
+"""Midfill's core: computation and data movement of LLM inference in four regimes, from first principles.
+
+Numbers only. Base SI units, no prefixes. Bounds are bounds: nothing here is an estimate unless it says so.
+"""
+
+from __future__ import annotations
+
+from physics.attention import absorb_crossover_tokens
+from physics.catalog import load_machine, load_model, presets
+from physics.crossings import crossings, find_crossings
+from physics.experts import distinct_experts_sd, expert_intensity, shared_expert_probability, tokens_at_half_ceiling, tokens_at_ridge
+from physics.formats import WeightFormats
+from physics.machine import EnergyLevel, Machine
+from physics.memory import StageMemory, stage_memory
+from physics.model import (
+    CompressedAttention,
+    DenseFFN,
+    GroupedQueryAttention,
+    LatentAttention,
+    LayerGroup,
+    LinearAttention,
+    Model,
+    MoEFFN,
+    UnsupportedModelError,
+)
+from physics.pipeline import kv_crossover_depth
+from physics.regimes import REGIMES, regimes
+from physics.routing import Routing, expected_distinct_experts
+from physics.scenario import Efficiencies, Scenario
+from physics.sweep import SweepCancelledError, sweep, sweep_arrays
+from physics.turn import Turn, turn
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "REGIMES",
+    "CompressedAttention",
+    "DenseFFN",
+    "Efficiencies",
+    "EnergyLevel",
+    "GroupedQueryAttention",
+    "LatentAttention",
+    "LayerGroup",
+    "LinearAttention",
+    "Machine",
+    "MoEFFN",
+    "Model",
+    "Routing",
+    "Scenario",
+    "StageMemory",
+    "SweepCancelledError",
+    "Turn",
+    "UnsupportedModelError",
+    "WeightFormats",
+    "crossings",
+    "distinct_experts_sd",
+    "expected_distinct_experts",
+    "expert_intensity",
+    "find_crossings",
+    "kv_crossover_depth",
+    "load_machine",
+    "load_model",
+    "midfill_absorb_crossover",
+    "presets",
+    "regimes",
+    "shared_expert_probability",
+    "stage_memory",
+    "sweep",
+    "sweep_arrays",
+    "tokens_at_half_ceiling",
+    "tokens_at_ridge",
+    "turn",
+    "warm_up",
+]
+
+
+def midfill_absorb_crossover(model: Model) -> float:
+    """New tokens above which a midfill expands the latents instead of absorbing them; NaN without dense MLA [token].
+
+    c(d_n + d_v) / ((2c + r) - (d_n + r + d_v)) at a long prefix. DeepSeek-V3: 170.67.
+    model: any model; the first dense latent-attention group speaks for it.
+    """
+    for group in model.groups:
+        attention = group.attention
+        if isinstance(attention, LatentAttention) and not attention.chosen_tokens:
+            return float(absorb_crossover_tokens(attention.kv_rank, attention.d_nope, attention.d_rope, attention.d_v))
+    return float("nan")
+
+
+def warm_up() -> None:
+    """Compile, or load from the cache, every kernel a first click needs."""
+    scenario = Scenario(load_model("DeepSeek-V3"), load_machine("H200"), gpus_per_stage=16)
+    regimes(scenario)
+    sweep_arrays(scenario, batch=[1, 2])
