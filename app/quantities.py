@@ -207,16 +207,12 @@ def _factor(suffix: str, unit: str) -> float | None:
 
 def _range_text(unit: str, minimum: float, maximum: float) -> str:
     if math.isfinite(minimum) and math.isfinite(maximum):
-        return f"type a value from {_brief(minimum, unit)} to {_brief(maximum, unit)}"
+        return f"type a value from {format_exact(minimum, unit)} to {format_exact(maximum, unit)}"
     if math.isfinite(minimum):
-        return f"type {_brief(minimum, unit)} or more"
+        return f"type {format_exact(minimum, unit)} or more"
     if math.isfinite(maximum):
-        return f"type {_brief(maximum, unit)} or less"
-    return f"type a number such as {_brief(1.5, unit)}"
-
-
-def _brief(value: float, unit: str) -> str:
-    return _without_zeros(format_quantity(value, unit))
+        return f"type {format_exact(maximum, unit)} or less"
+    return f"type a number such as {format_exact(1.5, unit)}"
 
 
 def _shown(text: str) -> str:
