@@ -43,9 +43,9 @@ def best_s(work: Callable[[], Any], at_least_s: float = 1.0) -> float:
 
 def sweep_point_s(scenario: physics.Scenario, per_axis: int, frame: bool = False) -> float:
     """Seconds per point, all regimes, of a square grid of context against batch [s]."""
-    axes = {"context_tokens": np.geomspace(1_024, 1e6, per_axis), "batch": np.geomspace(1, 1_024, per_axis)}
-    run = physics.sweep if frame else physics.sweep_arrays
-    return best_s(lambda: run(scenario, **axes)) / per_axis**2
+    context, batch = np.geomspace(1_024, 1e6, per_axis), np.geomspace(1, 1_024, per_axis)
+    run: Callable[..., Any] = physics.sweep if frame else physics.sweep_arrays
+    return best_s(lambda: run(scenario, context_tokens=context, batch=batch)) / per_axis**2
 
 
 def twin_point_s() -> float:
@@ -63,9 +63,8 @@ def report(per_axis: int) -> None:
     framed_s = sweep_point_s(scenario, max(per_axis // 4, 2), frame=True)
     plain_s = twin_point_s()
     print(f"regimes(scenario)          {scalar_s * 1e3:10.3f} ms")
-    print(
-        f"sweep_arrays, per point    {swept_s * 1e6:10.3f} µs   {1 / swept_s / 1e6:8.2f} million points/s, all regimes, {os.cpu_count()} cores"
-    )
+    rate = f"{1 / swept_s / 1e6:.2f} million points/s, all regimes, {os.cpu_count()} cores"
+    print(f"sweep_arrays, per point    {swept_s * 1e6:10.3f} µs   {rate}")
     print(f"sweep (frame), per point   {framed_s * 1e6:10.3f} µs   {framed_s / swept_s:8.1f} × sweep_arrays")
     print(f"regimes(), per point       {scalar_s * 1e6:10.3f} µs   {scalar_s / swept_s:8.1f} × sweep_arrays")
     print(f"not compiled, per point    {plain_s * 1e6:10.3f} µs   {plain_s / swept_s:8.1f} × sweep_arrays")
