@@ -1,7 +1,7 @@
 """`python -m app check`: what continuous integration runs, step by step, with one exit code.
 
-Every step runs even if an earlier one failed. Numeric tests share two processes; browser and notebook tests run
-alone and last, because they measure times and start processes of their own.
+Every step runs even if an earlier one failed. Browser and notebook tests run apart and last: they keep an event loop
+running, measure times, and start processes of their own.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-NEEDED = ("panel", "numba", "pytest", "xdist", "hypothesis", "playwright", "pytest_playwright", "nbclient", "ruff", "mypy", "importlinter")
+NEEDED = ("panel", "numba", "pytest", "hypothesis", "playwright", "pytest_playwright", "nbclient", "ruff", "mypy", "importlinter")
 LINT_IMPORTS = "from importlinter.cli import lint_imports_command; lint_imports_command()"
 
 
@@ -33,7 +33,7 @@ STEPS = (
     Step("format", ("-m", "ruff", "format", "--check", ".")),
     Step("types", ("-m", "mypy")),
     Step("imports", ("-c", LINT_IMPORTS)),
-    Step("tests", ("-m", "pytest", "-n", "2", "--dist", "loadfile", "-m", "not browser and not notebook")),
+    Step("tests", ("-m", "pytest", "-m", "not browser and not notebook")),
     Step("browser", ("-m", "pytest", "-m", "browser or notebook"), fast=False),
 )
 
