@@ -10,20 +10,20 @@ from physics.catalog import load_machine, load_model, presets
 from physics.crossings import crossings, find_crossings
 from physics.experts import distinct_experts_sd, expert_intensity, shared_expert_probability, tokens_at_half_ceiling, tokens_at_ridge
 from physics.formats import WeightFormats
-from physics.machine import EnergyLevel, Machine
-from physics.memory import StageMemory, stage_memory
-from physics.model import (
+from physics.layers import (
     CompressedAttention,
     DenseFFN,
     GroupedQueryAttention,
     LatentAttention,
     LayerGroup,
-    LinearAttention,
-    Model,
     MoEFFN,
     UnsupportedModelError,
 )
+from physics.machine import EnergyLevel, Machine
+from physics.memory import StageMemory, stage_memory
+from physics.model import Model
 from physics.pipeline import kv_crossover_depth
+from physics.recurrent import LinearAttention
 from physics.regimes import REGIMES, regimes
 from physics.routing import Routing, expected_distinct_experts
 from physics.scenario import Efficiencies, Scenario

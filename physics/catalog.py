@@ -17,17 +17,17 @@ from pathlib import Path
 from typing import Any
 
 from physics.formats import WeightFormats
-from physics.machine import ACCOUNTINGS, EnergyLevel, Machine
-from physics.model import (
+from physics.layers import (
     CompressedAttention,
     DenseFFN,
     GroupedQueryAttention,
     LatentAttention,
     LayerGroup,
-    LinearAttention,
-    Model,
     MoEFFN,
 )
+from physics.machine import ACCOUNTINGS, EnergyLevel, Machine
+from physics.model import Model
+from physics.recurrent import LinearAttention
 from physics.si import PJ, PJ_PER_BIT
 
 DATA = Path(__file__).resolve().parent.parent / "data"

@@ -29,7 +29,10 @@ def crossings(curves: pd.DataFrame | Mapping[str, tuple[Any, Any]], quantity: st
         axis = axis or _swept(curves)
         if quantity not in curves:
             raise ValueError(f"quantity: {quantity!r} is not a column of this frame; it has {', '.join(map(str, curves.columns))}")
-        groups = {str(name): (part[axis].to_numpy(float), part[quantity].to_numpy(float)) for name, part in curves.groupby("regime", observed=True)}
+        groups = {
+            str(name): (part[axis].to_numpy(float), part[quantity].to_numpy(float))
+            for name, part in curves.groupby("regime", observed=True)
+        }
     else:
         groups = {str(name): (np.asarray(x, float), np.asarray(y, float)) for name, (x, y) in curves.items()}
     rows = []
@@ -72,10 +75,10 @@ def find_crossings(
 
     scenario: what stays fixed; whether it fits is not asked, since bytes and FLOPs do not depend on it.
     axis: field to sweep, one of `sweep.AXES`.
-    low, high: range of the axis.
+    low, high: range of the axis, in the axis' own unit [1].
     quantity: column to compare.
     regimes: which regimes to compare.
-    samples: points of the coarse pass; two crossings of one pair closer than a sample can be missed.
+    samples: points of the coarse pass; two crossings of one pair closer than a sample can be missed [1].
     """
     coarse = np.geomspace(low, high, samples)
     coarse[0], coarse[-1] = low, high

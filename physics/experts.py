@@ -92,7 +92,9 @@ def shared_expert_probability(n_experts: int, top_k: int) -> float:
     return float(1.0 - np.prod(np.maximum(n_experts - top_k - steps, 0) / (n_experts - steps)))
 
 
-def expert_intensity(tokens: Any, expert_params: Any, weight_bytes: Any, activation_bytes_per_token: Any, output_bytes_per_token: Any) -> Any:
+def expert_intensity(
+    tokens: Any, expert_params: Any, weight_bytes: Any, activation_bytes_per_token: Any, output_bytes_per_token: Any
+) -> Any:
     """Arithmetic intensity of one expert that serves a queue of tokens [FLOP/B].
 
     2*n*W / (B_W + n*(B_A + B_O)): the weights are read once for the queue, activations per token.

@@ -91,9 +91,7 @@ class WeightFormats:
         for field in fields(self):
             name = canonical(getattr(self, field.name))
             if name not in WEIGHT_BYTES:
-                raise ValueError(
-                    f"weight format of {field.name}: {getattr(self, field.name)!r} is not one of {', '.join(WEIGHT_BYTES)}"
-                )
+                raise ValueError(f"weight format of {field.name}: {getattr(self, field.name)!r} is not one of {', '.join(WEIGHT_BYTES)}")
             object.__setattr__(self, field.name, name)
 
     @classmethod

@@ -16,7 +16,9 @@ from physics.formats import OUTPUT_BYTES
 from physics.network import reduce_bytes, remote_domains, remote_frac
 
 # Columns of a scan row.
-SCAN_READ, SCAN_STRIDE, SCAN_LIMIT, SCAN_PAIR_FLOPS, SCAN_ENTRY_BYTES, SCAN_EXPANDED_FLOPS, SCAN_UP_FLOPS, SCAN_SHARDS, SCAN_WIDTH = range(9)
+SCAN_READ, SCAN_STRIDE, SCAN_LIMIT, SCAN_PAIR_FLOPS, SCAN_ENTRY_BYTES, SCAN_EXPANDED_FLOPS, SCAN_UP_FLOPS, SCAN_SHARDS, SCAN_WIDTH = range(
+    9
+)
 # Columns of an expert row: per token, except the bytes of one distinct expert of each layer.
 EXPERT_TOP_K, EXPERT_FLOPS, EXPERT_BYTES, EXPERT_SENT, EXPERT_RETURNED, EXPERT_WIDTH = range(6)
 # Whole-model totals.
@@ -230,7 +232,9 @@ def price(ledger: Any, share: Any, peaks: Any, hw: Any, flop_j: Any, point: Any,
 
 
 @kernel
-def evaluate(scans: Any, experts: Any, totals: Any, peaks: Any, hw: Any, flop_j: Any, shares: Any, points: Any, distinct: Any, out: Any) -> None:
+def evaluate(
+    scans: Any, experts: Any, totals: Any, peaks: Any, hw: Any, flop_j: Any, shares: Any, points: Any, distinct: Any, out: Any
+) -> None:
     """All regimes at every point: points[N, POINT_WIDTH], distinct[N, 3, M], out[N, N_REGIMES, OUT_WIDTH].
 
     `distinct` holds the distinct experts of a prefill, a midfill and a decode step for each expert row.

@@ -92,7 +92,9 @@ class Machine:
             if name in self.peaks:
                 return name
         have = ", ".join(self.peaks) or "none"
-        raise ValueError(f"{self.name} has no dense peak for {wanted} or a wider format (known peaks: {have}); set compute_dtype to one of them")
+        raise ValueError(
+            f"{self.name} has no dense peak for {wanted} or a wider format (known peaks: {have}); set compute_dtype to one of them"
+        )
 
     def peak_flops_per_s(self, wanted: str) -> float:
         """Dense peak that serves work in `wanted` [FLOP/s]."""

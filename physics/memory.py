@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from physics.formats import OUTPUT_BYTES
-from physics.model import READ_CHUNK, READ_RECENT
+from physics.layers import READ_CHUNK, READ_RECENT
 from physics.scenario import Scenario
 
 

@@ -12,7 +12,9 @@ from physics._numba import formula
 
 
 @formula
-def kv_crossover_depth(weight_bytes: Any, kv_bytes_per_token: Any, live_tokens: Any, state_bytes: Any = 0.0, double_buffered: Any = False) -> Any:
+def kv_crossover_depth(
+    weight_bytes: Any, kv_bytes_per_token: Any, live_tokens: Any, state_bytes: Any = 0.0, double_buffered: Any = False
+) -> Any:
     """Pipeline depth at which a stage holds as many bytes of KV as of weights [1].
 
     P* = W / (kv * live + state), halved when KV is double buffered. Beyond it depth saves at most half a stage.

@@ -50,7 +50,7 @@ class Efficiencies:
 
 
 def _real(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) and not hasattr(value, "__float__"):
+    if isinstance(value, bool) or (not isinstance(value, (int, float)) and not hasattr(value, "__float__")):
         raise ValueError(f"{name}: {value!r} is not a number")
     try:
         number = float(value)
@@ -198,7 +198,9 @@ class Scenario:
     def _check_links(self) -> None:
         machine = self.machine
         if self.gpus_per_stage > 1 and not machine.scale_up_bytes_per_s > 0:
-            raise ValueError(f"gpus_per_stage: {self.gpus_per_stage} needs a link, and no scale-up bandwidth of {machine.name} is known; use 1")
+            raise ValueError(
+                f"gpus_per_stage: {self.gpus_per_stage} needs a link, and no scale-up bandwidth of {machine.name} is known; use 1"
+            )
         if self.gpus_per_stage > machine.scale_up_domain and not machine.scale_out_bytes_per_s > 0:
             raise ValueError(
                 f"gpus_per_stage: {self.gpus_per_stage} exceeds the {machine.scale_up_domain} of one domain of {machine.name}, "

@@ -84,6 +84,9 @@ def _evaluate(s: Scenario, axes: dict[str, np.ndarray], shape: tuple[int, ...], 
         raw[start:stop] = evaluate_points(s, points, distinct)
 
     starts = range(0, count, CHUNK)
+    if len(starts) == 1:
+        run(0)
+        return raw.reshape(*shape, k.N_REGIMES, k.OUT_WIDTH)
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         for done, _ in enumerate(pool.map(run, starts), 1):
             if progress is not None and progress(min(done * CHUNK, count), count) is False:

@@ -65,4 +65,3 @@ def turn(scenario: Scenario) -> Turn:
         usd_per_mtok=s.machine.price_per_hour_usd / 3600.0 / per_gpu * 1e6,
         decode_energy_frac=decode_j / (decode_j + midfill_j),
     )
-

@@ -12,8 +12,9 @@ import numpy as np
 
 from physics import kernels as k
 from physics.formats import ACTIVATION_BYTES, OUTPUT_BYTES, WEIGHT_BYTES, compute_format
+from physics.layers import DenseFFN
 from physics.machine import Machine
-from physics.model import DenseFFN, Model
+from physics.model import Model
 from physics.scenario import Scenario
 
 FLOP_CLASSES = ("core", "attention", "dense", "shared", "router", "routed", "head")
@@ -31,7 +32,9 @@ class Workload:
     formats: tuple[str, ...]
 
 
-def formats_in_use(model: Model, machine: Machine, weight_dtype: str | None, compute_dtype: str | None, attention_dtype: str | None) -> tuple[str, ...]:
+def formats_in_use(
+    model: Model, machine: Machine, weight_dtype: str | None, compute_dtype: str | None, attention_dtype: str | None
+) -> tuple[str, ...]:
     """The arithmetic format of each of FLOP_CLASSES on this machine.
 
     `compute_dtype` overrides all; otherwise the core runs in `attention_dtype` or BF16, a matrix in its weights' format,

@@ -86,7 +86,8 @@ def attention_forms(model: physics.Model, requests: int, new: int, prefix: int) 
     projections = 2.0 * new * model.params_by_class()["attention"]
     return {
         "attn_flops_absorbed": requests * (layers * pairs * scan.flops_per_pair + projections),
-        "attn_flops_expanded": requests * (layers * (pairs * scan.expanded_flops_per_pair + prefix * scan.up_projection_flops) + projections),
+        "attn_flops_expanded": requests
+        * (layers * (pairs * scan.expanded_flops_per_pair + prefix * scan.up_projection_flops) + projections),
     }
 
 
@@ -212,7 +213,9 @@ def test_two_flattenings_of_an_expert() -> None:
 
 def test_mla_decode_sits_near_242_whatever_the_batch() -> None:
     for batch in (1, 64, 512):
-        assert physics.regimes(scenario("DeepSeek-V3", batch=batch)).intensity_flops_per_byte["decode_attention"] == pytest.approx(242, abs=0.5)
+        assert physics.regimes(scenario("DeepSeek-V3", batch=batch)).intensity_flops_per_byte["decode_attention"] == pytest.approx(
+            242, abs=0.5
+        )
 
 
 def test_the_opening_crossing() -> None:

@@ -1,0 +1,296 @@
+"""What the user chose, the scenario it makes, and everything the pages show of it. No GUI library is imported here.
+
+Choices (plain values, also the URL) → Scenario (validated) → Snapshot (numbers, computed when a visible page asks).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+import numpy as np
+
+import physics
+from physics.catalog import load_machine, load_model, presets
+from physics.regimes import REGIMES, regime_arrays
+from physics.sweep import sweep_arrays
+
+AXES: Mapping[str, tuple[float, float, str]] = {
+    "context_tokens": (1e3, 1e7, "tokens"),
+    "batch": (1, 4096, "requests"),
+    "kv_bytes_per_token": (1e3, 4e6, "B/token"),
+    "pipeline_depth": (1, 64, "stages"),
+    "new_tokens": (1, 1e5, "tokens"),
+    "gpus_per_stage": (1, 1024, "GPUs"),
+}
+"""Sliders and crossover axes: ends and unit."""
+
+QUANTITIES: Mapping[str, str] = {
+    "bytes": "B",
+    "roofline_s": "s",
+    "flops": "FLOP",
+    "intensity_flops_per_byte": "FLOP/B",
+    "energy_j": "J",
+}
+"""What the crossover plot can show, with units."""
+
+SAMPLES = 129
+DEPTHS = np.unique(np.geomspace(1, 64, 49).round())
+OPENING = "deepseek-v3-h200"
+PAGES = ("regimes", "pipeline")
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Every choice of a user as plain values; None means the default. The names are those of `physics.Scenario`."""
+
+    preset: str = OPENING
+    model: str = "DeepSeek-V3"
+    machine: str = "H200"
+    context_tokens: int = 131_072
+    batch: int = 64
+    kv_bytes_per_token: float | None = None
+    pipeline_depth: int = 1
+    new_tokens: int = 1000
+    prompt_tokens: int | None = None
+    output_tokens: int = 1000
+    gpus_per_stage: int = 16
+    weight_dtype: str | None = None
+    kv_dtype: str = "bf16"
+    compute_dtype: str | None = None
+    attention_parallel: str = "data"
+    overlap: bool = True
+    double_buffered: bool = False
+    routing: str = "uniform"
+    energy_accounting: str = "interface"
+    memory_margin_frac: float = 0.0
+    memory_bytes: float | None = None
+    axis: str = "context_tokens"
+    quantity: str = "bytes"
+    page: str = "regimes"
+
+    @classmethod
+    def of_preset(cls, key: str) -> Choices:
+        """The choices of a preset; KeyError naming the presets for an unknown one."""
+        known = presets()
+        if key not in known:
+            raise KeyError(f"preset {key!r} is not one of {', '.join(known)}")
+        values = {name: value for name, value in known[key].items() if name in cls.__dataclass_fields__}
+        return cls(preset=key, **values)
+
+    def scenario(self, models: Mapping[str, physics.Model] | None = None) -> physics.Scenario:
+        """The scenario of these choices.
+
+        models: models of this session beside those of `data/`, by name.
+        Raises ValueError or KeyError with one sentence that says what to change.
+        """
+        machine = load_machine(self.machine)
+        if self.memory_bytes is not None:
+            machine = machine.replace(memory_bytes=_positive("memory_bytes", self.memory_bytes))
+        model = (models or {}).get(self.model) or load_model(self.model)
+        names = {field.name for field in fields(physics.Scenario)}
+        values = {name: value for name, value in vars(self).items() if name in names and name not in ("model", "machine")}
+        return physics.Scenario(model=model, machine=machine, **values)
+
+    def changed_from_preset(self) -> dict[str, Any]:
+        """Choices that differ from the preset's own, by name."""
+        base = Choices.of_preset(self.preset)
+        return {name: value for name, value in vars(self).items() if value != getattr(base, name)}
+
+    def query(self) -> str:
+        """The choices as a URL query: the preset, and what differs from it."""
+        pairs = {"preset": self.preset} | {
+            name: "" if value is None else _plain(value) for name, value in self.changed_from_preset().items()
+        }
+        return "?" + urlencode(pairs)
+
+
+def _plain(value: Any) -> str:
+    return f"{value:.10g}" if isinstance(value, float) else str(value)
+
+
+def _positive(name: str, value: float) -> float:
+    if not 0.0 < float(value) < 1e18:
+        raise ValueError(f"{name}: {value!r} is outside 0 to 1e18 B")
+    return float(value)
+
+
+_NUMBERS = {"context_tokens", "batch", "pipeline_depth", "new_tokens", "prompt_tokens", "output_tokens", "gpus_per_stage"}
+_REALS = {"kv_bytes_per_token", "memory_margin_frac", "memory_bytes"}
+_FLAGS = {"overlap", "double_buffered"}
+_OPTIONAL = {"kv_bytes_per_token", "prompt_tokens", "weight_dtype", "compute_dtype", "memory_bytes"}
+
+
+def _typed(name: str, text: str) -> Any:
+    if text == "" and name in _OPTIONAL:
+        return None
+    if name in _FLAGS:
+        if text not in ("True", "False"):
+            raise ValueError(f"{name}: {text[:40]!r} is neither True nor False")
+        return text == "True"
+    if name in _NUMBERS or name in _REALS:
+        try:
+            number = float(text)
+        except ValueError:
+            raise ValueError(f"{name}: {text[:40]!r} is not a number") from None
+        return int(number) if name in _NUMBERS and number.is_integer() else number
+    if (name == "axis" and text not in AXES) or (name == "quantity" and text not in QUANTITIES) or (name == "page" and text not in PAGES):
+        allowed = {"axis": AXES, "quantity": QUANTITIES, "page": PAGES}[name]
+        raise ValueError(f"{name}: {text[:40]!r} is not one of {', '.join(allowed)}")
+    return text
+
+
+def from_query(query: str) -> tuple[Choices, list[str]]:
+    """Choices of a URL query, and a notice for each field that could not be used.
+
+    A bad field falls back to the preset's value, one by one, so that a URL edited by hand keeps what is sound in it.
+    """
+    notices: list[str] = []
+    pairs = dict(parse_qsl(query.lstrip("?")[:20_000], keep_blank_values=True))
+    choices = Choices.of_preset(OPENING)
+    if "preset" in pairs:
+        try:
+            choices = Choices.of_preset(pairs.pop("preset"))
+        except KeyError as problem:
+            notices.append(f"{problem.args[0]}; the opening one is shown")
+    for name, text in pairs.items():
+        try:
+            choices = _with(choices, name, text)
+        except (ValueError, KeyError) as problem:
+            notices.append(f"The link's {problem.args[0]}; {_shown_value(choices, name)} is used instead.")
+    return choices, notices
+
+
+def _with(choices: Choices, name: str, text: str) -> Choices:
+    if name not in Choices.__dataclass_fields__:
+        raise KeyError(f"{name[:40]!r} is not a field of a scenario")
+    tried = replace(choices, **{name: _typed(name, text)})
+    tried.scenario()
+    return tried
+
+
+def _shown_value(choices: Choices, name: str) -> str:
+    value = getattr(choices, name, None)
+    return "nothing" if name not in Choices.__dataclass_fields__ else ("the default" if value is None else str(value))
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One scenario and the numbers the pages show of it, each computed at first use.
+
+    trail: results of earlier stops of the same slider, oldest first; pinned: a scenario kept to compare with.
+    """
+
+    choices: Choices
+    scenario: physics.Scenario
+    trail: tuple[dict[str, np.ndarray], ...] = ()
+    pinned: Snapshot | None = None
+
+    @cached_property
+    def results(self) -> dict[str, np.ndarray]:
+        """Columns of `regimes`, one value per regime."""
+        return regime_arrays(self.scenario)
+
+    @cached_property
+    def memory(self) -> physics.StageMemory:
+        """What one stage holds."""
+        return physics.stage_memory(self.scenario)
+
+    @cached_property
+    def turn(self) -> physics.Turn:
+        """TTFT, TPOT, throughput, joules and rent."""
+        return physics.turn(self.scenario)
+
+    @cached_property
+    def axis_values(self) -> np.ndarray:
+        """Samples of the chosen crossover axis."""
+        return axis_values(self.choices.axis, self.scenario)
+
+    @cached_property
+    def curves(self) -> dict[str, np.ndarray]:
+        """Results along the chosen axis, [sample, regime]."""
+        return sweep_arrays(self.scenario, **{self.choices.axis: self.axis_values})
+
+    @cached_property
+    def crossings(self) -> list[dict[str, Any]]:
+        """Crossings of the regimes along the chosen axis, ordered by where they are."""
+        values = self.curves[self.choices.quantity]
+        lines = {name: (self.axis_values, values[:, i]) for i, name in enumerate(REGIMES)}
+        rows = physics.crossings(lines, self.choices.quantity, self.choices.axis).to_dict("records")
+        return sorted(rows, key=lambda row: row["x"])  # type: ignore[no-any-return]
+
+    @cached_property
+    def depths(self) -> dict[str, np.ndarray]:
+        """Results along the pipeline depth, [depth, regime], and the depths themselves."""
+        return sweep_arrays(self.scenario, pipeline_depth=depth_values(self.scenario))
+
+
+def depth_values(scenario: physics.Scenario) -> np.ndarray:
+    """Depths a page shows: whole numbers up to 64 or the number of layers, always of one length (the last repeats)."""
+    return np.minimum(DEPTHS, scenario.model.n_layers)
+
+
+def axis_values(axis: str, scenario: physics.Scenario) -> np.ndarray:
+    """Samples of an axis, evenly spaced in the logarithm, within what the scenario's model and machine allow."""
+    low, high, _ = AXES[axis]
+    if axis == "pipeline_depth":
+        high = min(high, scenario.model.n_layers)
+    if axis == "gpus_per_stage" and not scenario.machine.scale_out_bytes_per_s > 0:
+        high = min(high, scenario.machine.scale_up_domain)
+    values = np.geomspace(low, max(high, low + 1e-6), SAMPLES)
+    values[0], values[-1] = low, high
+    return values
+
+
+class Explorer:
+    """One session's choices; every sound change makes a new snapshot, an unsound one leaves the last and says why."""
+
+    TRAIL = 24
+
+    def __init__(self, choices: Choices | None = None) -> None:
+        self.models: dict[str, physics.Model] = {}
+        self.choices = choices or Choices.of_preset(OPENING)
+        self.snapshot = Snapshot(self.choices, self.choices.scenario())
+        self.problem = ""
+        self._moving = ""
+        self._watchers: list[Callable[[Snapshot], None]] = []
+
+    def watch(self, callback: Callable[[Snapshot], None]) -> None:
+        """Call back with every new snapshot."""
+        self._watchers.append(callback)
+
+    def change(self, **changes: Any) -> bool:
+        """Apply choices; False, with `problem` set to one sentence, where they do not make a sound scenario."""
+        try:
+            choices = replace(self.choices, **changes)
+            scenario = choices.scenario(self.models)
+        except (ValueError, KeyError) as problem:
+            self.problem = str(problem.args[0] if problem.args else problem)
+            return False
+        self.problem = ""
+        snapshot = Snapshot(choices, scenario, self._trail(changes), self.snapshot.pinned)
+        self._show(snapshot)
+        return True
+
+    def _trail(self, changes: Mapping[str, Any]) -> tuple[dict[str, np.ndarray], ...]:
+        """A trail grows while one slider moves and starts anew with another."""
+        moving = next(iter(changes)) if len(changes) == 1 and next(iter(changes)) in AXES else ""
+        if not moving:
+            self._moving = ""
+            return self.snapshot.trail if set(changes) <= {"axis", "quantity", "page"} else ()
+        kept = self.snapshot.trail if moving == self._moving else ()
+        self._moving = moving
+        return (*kept, self.snapshot.results)[-self.TRAIL :]
+
+    def pin(self, on: bool) -> None:
+        """Keep the present snapshot to compare with, or let it go."""
+        pinned = replace(self.snapshot, pinned=None, trail=()) if on else None
+        self._show(replace(self.snapshot, pinned=pinned))
+
+    def _show(self, snapshot: Snapshot) -> None:
+        self.choices, self.snapshot = snapshot.choices, snapshot
+        for callback in self._watchers:
+            callback(snapshot)
