@@ -122,6 +122,7 @@ class LiveView(Generic[S]):
         self._fitted: weakref.WeakKeyDictionary[Any, Limits] = weakref.WeakKeyDictionary()
         self._taps: list[Callable[[str, int], None]] = []
         self._drags: dict[str, Callable[[float], None]] = {}
+        self._drawn: list[Callable[[Any], None]] = []
         self._overlay: hv.Overlay | None = None
         self._pane: pn.pane.HoloViews | None = None
         self._problem: Exception | None = None
@@ -185,6 +186,8 @@ class LiveView(Generic[S]):
             recolor(figure, self.theme)
         if self.picture.limits is not None:
             self._place(figure, self.picture.limits(self._snapshot), force=True)
+        for callback in self._drawn:
+            callback(figure)
 
     # ------------------------------------------------------------------------------------------------------------ updating
     def push(self, snapshot: S) -> int:
@@ -254,6 +257,10 @@ class LiveView(Generic[S]):
     def _tapped(self, label: str, indices: list[int]) -> None:
         for callback in self._taps if indices else []:
             callback(label, indices[0])
+
+    def on_drawn(self, callback: Callable[[Any], None]) -> None:
+        """Call `callback(figure)` with each Bokeh figure that is drawn."""
+        self._drawn.append(callback)
 
     def on_drag(self, label: str, callback: Callable[[float], None]) -> None:
         """Let the VLine or HLine `label` be dragged: `callback(location)` at every step. Call it before the first drawing."""

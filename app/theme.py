@@ -73,7 +73,8 @@ def legible(color: str, background: str, minimum: float) -> str:
 
 @dataclass(frozen=True)
 class Theme:
-    """Colours of one theme: `surface` behind plots, `page` behind cards, `text`, `muted` text, `rule` for faint lines."""
+    """Colours of one theme: `surface` behind plots, `page` behind cards, `text`, `muted` text, `rule` for faint lines,
+    `accent` for what can be used, `warn` for what is wrong."""
 
     name: Literal["light", "dark"]
     page: str
@@ -82,6 +83,7 @@ class Theme:
     muted: str
     rule: str
     accent: str
+    warn: str
 
     def line(self, meaning: str) -> str:
         """Colour of lines, points and fills of a `HUES` key, or "text" and "muted": contrast at least 3 on the surface."""
@@ -101,8 +103,12 @@ def _shade(surface: str, color: str, minimum: float) -> str:
     return legible(color, surface, minimum)
 
 
-LIGHT: Final = Theme("light", page="#F4F5F7", surface="#FFFFFF", text="#1C1F24", muted="#5B626D", rule="#DADDE2", accent="#1F5FA8")
-DARK: Final = Theme("dark", page="#14171B", surface="#1C2026", text="#E7E9EC", muted="#A2A9B4", rule="#363C45", accent="#7FB4F0")
+LIGHT: Final = Theme(
+    "light", page="#F4F5F7", surface="#FFFFFF", text="#1C1F24", muted="#5B626D", rule="#DADDE2", accent="#1F5FA8", warn="#B3261E"
+)
+DARK: Final = Theme(
+    "dark", page="#14171B", surface="#1C2026", text="#E7E9EC", muted="#A2A9B4", rule="#363C45", accent="#7FB4F0", warn="#FF8A80"
+)
 THEMES: Final[Mapping[str, Theme]] = {"light": LIGHT, "dark": DARK}
 MEANINGS: Final = (*HUES, "text", "muted")
 

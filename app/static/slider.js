@@ -20,8 +20,8 @@ function build(model) {
   const range = node("input", {type: "range", min: 0, max: 1, step: "any"})
   const beyond = node("div", {class: "beyond"})
   const marks = node("div", {class: "marks"})
-  const error = node("p", {class: "error", id: "error", role: "alert"})
-  const limit = node("p", {class: "limit"})
+  const error = node("p", {class: "problem", id: "error", role: "alert"})
+  const limit = node("p", {class: "caution"})
   const head = node("div", {class: "head"}, label, help, tip, note, reset, text)
   const root = node("div", {class: "slider"}, head, node("div", {class: "track"}, beyond, range), marks, error, limit)
   return {root, label, help, tip, note, reset, text, range, beyond, marks, error, limit}

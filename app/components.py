@@ -1,0 +1,233 @@
+"""The parts of the page that are no pictures: title bar, headline strip, tabs, card heads, table, side panel.
+
+Small components whose browser side is in `app/static`; each takes plain dictionaries and texts, never markup (only **bold** in
+sentences), so nothing a user loads can become code. Updating one changes texts in place and creates no Bokeh model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar, Literal, NamedTuple, TypedDict
+
+import param
+from panel.custom import JSComponent
+
+from app.quantities import split_quantity
+
+_STATIC = Path(__file__).parent / "static"
+_CSS = (_STATIC / "shell.css").read_text(encoding="utf-8")
+
+
+def _esm(name: str) -> str:
+    return "".join((_STATIC / f"{file}.js").read_text(encoding="utf-8") for file in ("common", name))
+
+
+Kind = Literal["", "bound", "estimate", "measured", "derived"]
+
+
+class File(NamedTuple):
+    """A text file for the browser to save: name, content, media type."""
+
+    name: str
+    content: str
+    type: str = "text/plain;charset=utf-8"
+
+
+class Tile(TypedDict):
+    """One number of the headline strip; `tone` "bad" marks what does not fit."""
+
+    key: str
+    label: str
+    number: str
+    unit: str
+    kind: Kind
+    note: str
+    hint: str
+    tone: Literal["", "bad"]
+
+
+def tile(
+    key: str, label: str, value: float | str | None, unit: str = "", kind: Kind = "", note: str = "", hint: str = "", bad: bool = False
+) -> Tile:
+    """A tile from a value in base units, or from a word as it is; `note` is small print, `hint` shows on hover."""
+    number, shown = (value, unit) if isinstance(value, str) else split_quantity(value, unit)
+    return Tile(key=key, label=label, number=number, unit=shown, kind=kind, note=note, hint=hint, tone="bad" if bad else "")
+
+
+class Column(TypedDict):
+    """One column of a table; `align` is "left" or "" for numbers."""
+
+    key: str
+    label: str
+    unit: str
+    hint: str
+    align: Literal["", "left"]
+
+
+def column(key: str, label: str, unit: str = "", hint: str = "", align: Literal["", "left"] = "") -> Column:
+    """A column; the first one of a table heads its rows."""
+    return Column(key=key, label=label, unit=unit, hint=hint, align=align)
+
+
+class Row(TypedDict):
+    """One row: texts in the order of the columns; `color` is a key of app.theme.HUES or empty."""
+
+    key: str
+    cells: list[str]
+    color: str
+
+
+class _Component(JSComponent):  # type: ignore[misc]  # panel carries no types
+    """What all components share: one style sheet, full width, and messages to callbacks."""
+
+    __abstract = True
+    _stylesheets: ClassVar[list[str]] = [_CSS]
+
+    def __init__(self, **params: Any) -> None:
+        params.setdefault("sizing_mode", "stretch_width")
+        params.setdefault("margin", 0)
+        self._callbacks: dict[str, list[Callable[..., None]]] = {}
+        super().__init__(**params)
+
+    def _on(self, key: str, callback: Callable[..., None]) -> None:
+        self._callbacks.setdefault(key, []).append(callback)
+
+    def _call(self, key: str, *values: Any) -> None:
+        for callback in self._callbacks.get(key, []):
+            callback(*values)
+
+    def send_file(self, file: File) -> None:
+        """Let the browser save a file."""
+        self._send_msg({"file": file.name, "content": file.content, "type": file.type, "say": ""})
+
+
+class Headline(_Component):
+    """The strip of tiles on every page."""
+
+    tiles = param.List(doc="Tile dictionaries, six for one row at 1280 px.")
+    _esm = _esm("headline")
+
+    def on_click(self, callback: Callable[[str], None]) -> None:
+        """Call `callback(key)` when a tile is clicked."""
+        self._on("clicked", callback)
+
+    def _handle_msg(self, data: Any) -> None:
+        if data.get("clicked") in {t["key"] for t in self.tiles}:
+            self._call("clicked", data["clicked"])
+
+
+class TopBar(_Component):
+    """Preset and actions, for the title bar. Copying the link happens in the browser: the address holds the state."""
+
+    presets = param.List(item_type=str, doc="Names of the presets.")
+    preset = param.String(doc="The chosen preset; empty once anything was changed.")
+    own_state = param.String(default="Own settings", doc="What the select shows when the state is no preset.")
+    actions = param.List(doc="Dictionaries with key, label, hint and, for switches, pressed.")
+    narrow = param.Boolean(doc="Whether the window is too narrow for an open sidebar.")
+    _esm = _esm("topbar")
+
+    def on_preset(self, callback: Callable[[str], None]) -> None:
+        """Call `callback(name)` when a preset is chosen."""
+        self._on("preset", callback)
+
+    def on_action(self, key: str, callback: Callable[[], None]) -> None:
+        """Call `callback()` when the action `key` is clicked."""
+        self._on(f"action {key}", callback)
+
+    def press(self, key: str, pressed: bool) -> None:
+        """Show a switch as on or off."""
+        self.actions = [a | {"pressed": pressed} if a["key"] == key else a for a in self.actions]
+
+    def say(self, text: str) -> None:
+        """A short sentence in the title bar, gone after four seconds."""
+        self._send_msg({"say": text})
+
+    def _handle_msg(self, data: Any) -> None:
+        if data.get("preset") in self.presets:
+            self._call("preset", data["preset"])
+        elif "action" in data:
+            self._call(f"action {data['action']}")
+
+
+class TabBar(_Component):
+    """The pages; `chosen` follows the click."""
+
+    names = param.List(item_type=str, doc="Names of the pages.")
+    questions = param.List(item_type=str, doc="The question each page answers, shown on hover.")
+    chosen = param.String(doc="Name of the visible page.")
+    _esm = _esm("tabbar")
+    _debounce = 0
+
+    def _process_events(self, events: dict[str, Any]) -> None:
+        super()._process_events({k: v for k, v in events.items() if k != "chosen" or v in self.names})
+
+
+class CardHead(_Component):
+    """Title, answer sentence and tools of one picture."""
+
+    title = param.String(doc="What the picture shows.")
+    sentence = param.String(doc="The computed answer; **bold** for the numbers that change.")
+    tone = param.Selector(default="", objects=["", "bad"], doc="'bad' when the state is infeasible.")
+    tools = param.List(item_type=str, doc="Of csv, png, svg, code, fit.")
+    figure_id = param.String(doc="Bokeh id of the figure, for the image.")
+    file_stem = param.String(default="midfill", doc="Name of saved files, without ending.")
+    _esm = _esm("cardhead")
+
+    def on_tool(self, name: str, callback: Callable[[], None]) -> None:
+        """Call `callback()` when the tool `name` is clicked; images are saved in the browser."""
+        self._on(name, callback)
+
+    def _handle_msg(self, data: Any) -> None:
+        if data.get("tool") in self.tools:
+            self._call(data["tool"])
+
+
+class DataTable(_Component):
+    """A table whose cells can be asked for their derivation."""
+
+    columns = param.List(doc="Column dictionaries; the first one heads the rows.")
+    rows = param.List(doc="Row dictionaries.")
+    clickable = param.Boolean(default=True, doc="Whether cells are buttons.")
+    _esm = _esm("datatable")
+
+    def on_cell(self, callback: Callable[[str, str], None]) -> None:
+        """Call `callback(row key, column key)` when a cell is clicked."""
+        self._on("cell", callback)
+
+    def _handle_msg(self, data: Any) -> None:
+        row, name = data.get("row"), data.get("column")
+        if row in {r["key"] for r in self.rows} and name in {c["key"] for c in self.columns}:
+            self._call("cell", row, name)
+
+
+class Block(TypedDict, total=False):
+    """One block of the side panel: kind "text", "heading", "formula", "code" (with `text`) or "terms" (with `rows`)."""
+
+    kind: Literal["text", "heading", "formula", "code", "terms"]
+    text: str
+    rows: list[tuple[str, str, str, str]]
+
+
+class SidePanel(_Component):
+    """The panel at the right: derivations, code, help. `terms` rows are (symbol, value, meaning, source)."""
+
+    title = param.String(doc="What is explained.")
+    blocks = param.List(doc="Block dictionaries, in order.")
+    _esm = _esm("sidepanel")
+
+    def on_close(self, callback: Callable[[], None]) -> None:
+        """Call `callback()` when the panel is closed."""
+        self._on("close", callback)
+
+    def _handle_msg(self, data: Any) -> None:
+        if data.get("close"):
+            self._call("close")
+
+
+class Notice(_Component):
+    """A sentence of its own: first visit, empty, loading, failed."""
+
+    text = param.String(doc="What is the case and what to do; **bold** allowed.")
+    tone = param.Selector(default="", objects=["", "bad"], doc="'bad' for failures.")
+    _esm = _esm("notice")

@@ -1,0 +1,217 @@
+"""The page around the pictures: title bar, folding sidebar, headline strip, tabs, cards in two columns, side panel.
+
+No physics and no state: `Shell` is given content and calls back. It uses panel-material-ui's Page, the one template that asks
+no outside host, and gives it this project's colours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import panel as pn
+import panel_material_ui as pmui
+from panel.viewable import Viewable, Viewer
+
+from app.components import Block, CardHead, DataTable, File, Headline, SidePanel, TabBar, TopBar
+from app.live import LivePages, LiveView
+from app.theme import DARK, HUES, LIGHT, Theme, theme_of
+
+SIDEBAR_WIDTH = 320
+SIDE_PANEL_WIDTH = 340
+
+_FONT = "Roboto, system-ui, 'Segoe UI', Arial, sans-serif"
+_GRID = {"display": "grid", "grid-template-columns": "repeat(auto-fit, minmax(min(100%, 400px), 1fr))", "gap": "12px"}
+_CARD = {
+    "background": "var(--midfill-surface)", "border": "1px solid var(--midfill-rule)", "border-radius": "6px", "padding": "10px 12px",
+    "min-width": "0",
+}  # fmt: skip
+
+
+def _palette(theme: Theme) -> dict[str, Any]:
+    return {
+        "palette": {
+            "primary": {"main": theme.accent, "contrastText": theme.surface},
+            "background": {"default": theme.page, "paper": theme.surface},
+            "text": {"primary": theme.text, "secondary": theme.muted},
+            "divider": theme.rule,
+        },
+        "typography": {"fontFamily": _FONT, "fontSize": 13},
+        "chart_style": "classic",
+    }
+
+
+def _variables(theme: Theme) -> dict[str, str]:
+    """CSS variables of one theme, for every component below the page."""
+    named = {"page": theme.page, "surface": theme.surface, "text": theme.text, "muted": theme.muted, "rule": theme.rule}
+    named |= {"accent": theme.accent, "warn": theme.warn} | {meaning: theme.line(meaning) for meaning in HUES}
+    return {f"--midfill-{name}": value for name, value in named.items()}
+
+
+_SX: dict[str, Any] = {
+    "&.mui-light": _variables(LIGHT),
+    "&.mui-dark": _variables(DARK),
+    "color": "var(--midfill-text)",
+    "& .header": {
+        "backgroundColor": "var(--midfill-surface)", "backgroundImage": "none", "color": "var(--midfill-text)", "boxShadow": "none",
+        "borderBottom": "1px solid var(--midfill-rule)",
+    },
+    "& .MuiToolbar-root": {"minHeight": "48px !important", "paddingLeft": "16px", "paddingRight": "12px"},
+    "& .header .title": {"color": "var(--midfill-text) !important", "fontSize": "18px", "fontWeight": 600},
+    "& .header [aria-label$=contextbar]": {"display": "none"},
+    "& .main": {"backgroundColor": "var(--midfill-page)"},
+    "& .sidebar, & .contextbar": {"backgroundColor": "var(--midfill-surface)", "backgroundImage": "none"},
+}  # fmt: skip
+
+
+class Card(Viewer):  # type: ignore[misc]  # panel carries no types
+    """One picture with its title, answer sentence and tools.
+
+    `view` is a LiveView or any Panel object; `csv` and `code` give the texts when they are asked for.
+    """
+
+    def __init__(
+        self, title: str, view: LiveView[Any] | Viewable, csv: Callable[[], str] | None = None, code: Callable[[], str] | None = None,
+        file_stem: str = "midfill", span: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.live = view if isinstance(view, LiveView) else None
+        tools = [*(["csv"] if csv else []), *(["png", "svg"] if self.live else []), *(["code"] if code else [])]
+        self.head = CardHead(title=title, tools=tools, file_stem=file_stem)
+        self.code = code
+        if csv is not None:
+            make = csv
+            self.head.on_tool("csv", lambda: self.head.send_file(File(f"{file_stem}.csv", make(), "text/csv;charset=utf-8")))
+        if self.live is not None:
+            self.live.on_drawn(lambda figure: self.head.param.update(figure_id=figure.id))
+        styles = _CARD | ({"grid-column": "1 / -1"} if span else {})
+        body = self.live.pane if self.live is not None else view
+        self._layout = pn.Column(self.head, body, styles=styles, sizing_mode="stretch_width", margin=0)
+
+    def say(self, sentence: str, bad: bool = False) -> None:
+        """Show the answer sentence; **bold** for the numbers that change."""
+        self.head.param.update(sentence=sentence, tone="bad" if bad else "")
+
+    def __panel__(self) -> Viewable:
+        return self._layout
+
+
+def cards(*content: Any) -> pn.Column:
+    """Cards in two columns where there is room, else one below the other."""
+    return pn.Column(*content, styles=_GRID, sizing_mode="stretch_width", margin=0)
+
+
+def table_card(table: DataTable, title: str, csv: Callable[[], str] | None = None, file_stem: str = "midfill") -> Card:
+    """A table over the full width of the grid, with its CSV."""
+    return Card(title, table, csv=csv, file_stem=file_stem, span=True)
+
+
+def group(title: str, *content: Any, open: bool = False) -> pn.Card:
+    """A folded group of the sidebar."""
+    return pn.Card(
+        *content, title=title, collapsed=not open, sizing_mode="stretch_width", margin=(4, 0), hide_header=False,
+        stylesheets=[_GROUP_CSS], header_css_classes=["group-header"],
+    )  # fmt: skip
+
+
+_GROUP_CSS = """
+:host(.card) { border: 0; border-top: 1px solid var(--midfill-rule); border-radius: 0; background: none; box-shadow: none; }
+.card-header, .group-header { background: none !important; padding: 6px 0 !important; font-size: 13px; color: var(--midfill-text) !important; }
+"""
+
+
+class Page:
+    """One tab: its name, the question it answers, and how to build its content (called when it is first shown)."""
+
+    def __init__(self, name: str, question: str, build: Callable[[], Viewable]) -> None:
+        self.name = name
+        self.question = question
+        self.build = build
+        self.holder = pn.Column(sizing_mode="stretch_width", margin=0, visible=False)
+
+    def open(self) -> None:
+        """Build the content if it is not there yet, and show it."""
+        if not len(self.holder):
+            self.holder.append(self.build())
+        self.holder.visible = True
+
+
+class Shell:
+    """The whole page of one session.
+
+    `pages` are built when first shown; `live` (LivePages) is told which one is shown, and the theme. Callbacks are registered on
+    `topbar`, `headline` and `side`; `explain` opens the panel at the right.
+    """
+
+    def __init__(
+        self, title: str, sidebar: Sequence[Any], pages: Sequence[Page], live: LivePages[Any], presets: Sequence[str] = (), first: str = "",
+        above: Sequence[Any] = (),
+    ) -> None:  # fmt: skip
+        self.live = live
+        self.pages: Mapping[str, Page] = {page.name: page for page in pages}
+        self.topbar = TopBar(presets=list(presets), actions=[dict(action) for action in ACTIONS])
+        self.headline = Headline()
+        self.tabs = TabBar(names=list(self.pages), questions=[page.question for page in pages])
+        self.side = SidePanel()
+        self.side.on_close(self.close_side)
+        self.page = self._page(title, sidebar, above)
+        self.tabs.param.watch(lambda event: self._open(event.new), "chosen")
+        self.page.param.watch(lambda event: live.set_theme(theme_of(event.new)), "dark_theme")
+        self.topbar.param.watch(lambda event: self.page.param.update(sidebar_open=not event.new), "narrow")
+        self.tabs.chosen = first if first in self.pages else next(iter(self.pages))
+
+    def _page(self, title: str, sidebar: Sequence[Any], above: Sequence[Any]) -> pmui.Page:
+        body = pn.Column(
+            *above, self.headline, self.tabs, *(page.holder for page in self.pages.values()),
+            sizing_mode="stretch_width", margin=0, styles={"padding": "12px 16px", "gap": "12px"},
+        )  # fmt: skip
+        column = pn.Column(*sidebar, sizing_mode="stretch_width", margin=0, styles={"padding": "8px 16px"})
+        return pmui.Page(
+            title=title, header=[self.topbar], sidebar=[column], main=[body], contextbar=[self.side], sx=_SX,
+            sidebar_width=SIDEBAR_WIDTH, sidebar_variant="persistent", sidebar_resizable=False,
+            contextbar_width=SIDE_PANEL_WIDTH, contextbar_variant="persistent", contextbar_open=False, busy_indicator=None,
+            theme_toggle=True, theme_config={"light": _palette(LIGHT), "dark": _palette(DARK)}, _custom_theme=list(_OWN_MODELS),
+        )  # fmt: skip
+
+    @property
+    def theme(self) -> Theme:
+        """The present theme, for views made later."""
+        return theme_of(self.page.dark_theme)
+
+    def _open(self, name: str) -> None:
+        for other in self.pages.values():
+            if other.name != name:
+                other.holder.visible = False
+        self.pages[name].open()
+        self.live.show(name)
+
+    def show(self, name: str) -> None:
+        """Show a page; an unknown name is ignored."""
+        if name in self.pages:
+            self.tabs.chosen = name
+
+    def explain(self, title: str, blocks: Sequence[Block]) -> None:
+        """Open the panel at the right, beside the pictures."""
+        self.side.param.update(title=title, blocks=list(blocks))
+        self.page.contextbar_open = True
+
+    def explain_code(self, card: Card) -> None:
+        """Let a card's Code button show its lines in the panel."""
+        if card.code is not None:
+            make, title = card.code, card.head.title
+            card.head.on_tool("code", lambda: self.explain(title, [Block(kind="code", text=make())]))
+
+    def close_side(self) -> None:
+        """Close the panel at the right."""
+        self.page.contextbar_open = False
+
+
+_OWN_MODELS = ("Plot", "Figure", "Axis", "Grid", "Title")
+"""Bokeh models whose colours `app.theme` sets itself; without this the template repaints them in the browser."""
+
+ACTIONS: Sequence[Mapping[str, Any]] = (
+    {"key": "copy", "label": "Copy link", "hint": "Copy the address of exactly this state"},
+    {"key": "pin", "label": "Pin", "hint": "Keep the present state as a ghost to compare with", "pressed": False},
+    {"key": "reset", "label": "Reset all", "hint": "Back to the preset"},
+    {"key": "export", "label": "Export", "hint": "Save this state as an interactive HTML report that works offline"},
+)

@@ -1,0 +1,37 @@
+// A table whose cells are buttons; only texts change while a slider moves.
+export function render({model}) {
+  const head = node("thead")
+  const body = node("tbody")
+  const root = node("div", {class: "tablewrap"}, node("table", {}, head, body))
+  let cells = []
+  let shape = ""
+
+  const build = () => {
+    head.replaceChildren(node("tr", {}, ...model.columns.map((column) => {
+      const heading = node("th", {scope: "col", title: column.hint, class: column.align}, column.label)
+      if (column.unit) heading.append(node("span", {class: "unit"}, ` ${column.unit}`))
+      return heading
+    })))
+    cells = model.rows.map((row, i) => model.columns.map((column, j) => {
+      const cell = node(j ? "td" : "th", {class: column.align, scope: j ? null : "row"})
+      const content = node(j && model.clickable ? "button" : "span", j && model.clickable ? {type: "button"} : {})
+      if (j && model.clickable) content.addEventListener("click", () => model.send_msg({row: model.rows[i].key, column: column.key}))
+      cell.append(content)
+      return {cell, content}
+    }))
+    body.replaceChildren(...cells.map((row) => node("tr", {}, ...row.map((entry) => entry.cell))))
+  }
+
+  const paint = () => {
+    const now = JSON.stringify([model.columns, model.rows.map((row) => row.key), model.clickable])
+    if (now !== shape) { build(); shape = now }
+    model.rows.forEach((row, i) => row.cells.forEach((text, j) => {
+      const {cell, content} = cells[i][j]
+      if (content.dataset.text !== text) { rich(content, text); content.dataset.text = text }
+      if (j === 0) cell.style.setProperty("--swatch", row.color ? `var(--midfill-${row.color})` : "transparent")
+    }))
+  }
+  model.on(["columns", "rows", "clickable"], paint)
+  paint()
+  return root
+}

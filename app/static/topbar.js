@@ -1,0 +1,59 @@
+// Preset and actions in the title bar; the server is told what was asked for and answers with a file or a sentence.
+export function render({model}) {
+  const select = node("select", {"aria-label": "Preset", title: "Preset"})
+  const status = node("span", {class: "status", role: "status"})
+  const actions = node("div", {class: "actions"})
+  const root = node("div", {class: "topbar"}, select, status, actions)
+  let timer = null
+
+  const say = (text, stay = false) => {
+    status.textContent = text
+    clearTimeout(timer)
+    if (!stay) timer = setTimeout(() => { status.textContent = "" }, 4000)
+  }
+
+  const presets = () => {
+    const own = node("option", {value: ""}, model.own_state)
+    select.replaceChildren(own, ...model.presets.map((name) => node("option", {value: name}, name)))
+    select.value = model.presets.includes(model.preset) ? model.preset : ""
+    own.hidden = select.value !== ""
+  }
+  select.addEventListener("change", () => { if (select.value) model.send_msg({preset: select.value}) })
+
+  const copy = async () => {
+    try {
+      await copyText(window.location.href)
+      say("Link copied")
+    } catch {
+      say("The browser refused to copy: the address bar holds the link")
+    }
+  }
+
+  const buttons = () => {
+    actions.replaceChildren(...model.actions.map(({key, label, hint, pressed}) => {
+      const button = node("button", {type: "button", class: "action", title: hint, "aria-pressed": pressed == null ? null : String(pressed)}, label)
+      button.addEventListener("click", () => {
+        if (key === "copy") return copy()
+        if (key === "export") say("Exporting …", true)
+        return model.send_msg({action: key})
+      })
+      return button
+    }))
+  }
+
+  const narrow = window.matchMedia("(max-width: 900px)")
+  const report = () => { if (model.narrow !== narrow.matches) model.narrow = narrow.matches }
+  narrow.addEventListener("change", report)
+  model.on("remove", () => narrow.removeEventListener("change", report))
+
+  model.on(["presets", "preset", "own_state"], presets)
+  model.on("actions", buttons)
+  model.on("msg:custom", (message) => {
+    if (message.file) download(message.file, message.content, message.type)
+    if (message.say != null) say(message.say)
+  })
+  presets()
+  buttons()
+  report()
+  return root
+}
