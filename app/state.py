@@ -212,7 +212,8 @@ class Snapshot:
     @cached_property
     def curves(self) -> dict[str, np.ndarray]:
         """Results along the chosen axis, [sample, regime]."""
-        return sweep_arrays(self.scenario, **{self.choices.axis: self.axis_values})
+        axes: dict[str, Any] = {self.choices.axis: self.axis_values}
+        return sweep_arrays(self.scenario, **axes)
 
     @cached_property
     def crossings(self) -> list[dict[str, Any]]:
@@ -220,7 +221,7 @@ class Snapshot:
         values = self.curves[self.choices.quantity]
         lines = {name: (self.axis_values, values[:, i]) for i, name in enumerate(REGIMES)}
         rows = physics.crossings(lines, self.choices.quantity, self.choices.axis).to_dict("records")
-        return sorted(rows, key=lambda row: row["x"])  # type: ignore[no-any-return]
+        return sorted(({str(name): value for name, value in row.items()} for row in rows), key=lambda row: row["x"])
 
     @cached_property
     def depths(self) -> dict[str, np.ndarray]:

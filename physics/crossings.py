@@ -94,7 +94,8 @@ def find_crossings(
 
 
 def _log_values(s: Scenario, axis: str, x: np.ndarray, quantity: str) -> np.ndarray:
-    arrays = sweep_arrays(s, **{axis: x})
+    axes: dict[str, Any] = {axis: x}
+    arrays = sweep_arrays(s, **axes)
     if quantity not in arrays:
         raise ValueError(f"quantity: {quantity!r} is not one of {', '.join(name for name in arrays if name != axis)}")
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -126,7 +126,7 @@ def _estimate(resources: np.ndarray, hop_s: np.ndarray, e: Efficiencies | None, 
     busy = slowed.max(axis=-1) if overlap else slowed.sum(axis=-1)
     # A decode step passes its layers once: its floor is charged to the line that holds the rest of the step.
     passes = np.array([1.0, 1.0, 0.0, 0.0, 1.0])
-    return busy + hop_s / e.network_frac + passes * layers * e.layer_floor_s
+    return np.asarray(busy + hop_s / e.network_frac + passes * layers * e.layer_floor_s)
 
 
 def regime_arrays(s: Scenario) -> dict[str, np.ndarray]:
@@ -144,14 +144,14 @@ def regimes(scenario: Scenario) -> pd.DataFrame:
 
     One row per regime: prefill, midfill, decode_attention, decode_experts, decode_shared; the three decode lines add up
     to the decode step. Totals of one step of one group over the whole model; `roofline_s` is that step's latency bound.
-    Columns (units in `data/quantities.csv`): flops and its attention core, bytes and its parts, network_bytes, intensity and ridge, seconds of
-    each resource, roofline_s (a bound), estimate_s (NaN without efficiencies), bound, the share of the bound each
-    resource is busy, energy_j and its parts, fits. Seconds are NaN where the scenario does not fit the memory.
+    Columns (units in `data/quantities.csv`): flops and its attention core, bytes and its parts, network_bytes, intensity
+    and ridge, seconds of each resource, roofline_s (a bound), estimate_s (NaN without efficiencies), bound, the share of
+    the bound each resource is busy, energy_j and its parts, fits. Seconds are NaN where the scenario does not fit.
 
     scenario: frozen inputs, validated.
     """
     result = regime_arrays(scenario)
     index = result.pop("bound_index")
     frame = pd.DataFrame(result, index=pd.Index(REGIMES, name="regime"))
-    frame.insert(frame.columns.get_loc("roofline_s") + 1, "bound", [BOUNDS[i] for i in index])
+    frame.insert(list(result).index("roofline_s") + 1, "bound", [BOUNDS[i] for i in index])
     return frame

@@ -125,12 +125,12 @@ def sweep(scenario: Scenario, progress: Progress | None = None, **axes: Iterable
         spread = arrays[name].reshape([-1 if i == place else 1 for i in range(len(shape) + 1)])
         frame[name] = np.broadcast_to(spread, (*shape, k.N_REGIMES)).ravel()
     codes = np.broadcast_to(np.arange(k.N_REGIMES), (*shape, k.N_REGIMES)).ravel()
-    frame["regime"] = pd.Categorical.from_codes(codes, categories=list(REGIMES))
+    frame["regime"] = pd.Categorical.from_codes(codes, categories=pd.Index(REGIMES))
     for name, values in arrays.items():
         if name in axes:
             continue
         if name == "bound_index":
-            frame["bound"] = pd.Categorical.from_codes(values.ravel(), categories=list(BOUNDS))
+            frame["bound"] = pd.Categorical.from_codes(values.ravel(), categories=pd.Index(BOUNDS))
         else:
             frame[name] = values.ravel()
     return pd.DataFrame(frame)
