@@ -14,7 +14,6 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import holoviews as hv
@@ -22,25 +21,11 @@ import numpy as np
 import panel as pn
 from bokeh.models import ColumnDataSource, Span
 
-from app.theme import LIGHT, Theme, recolor
+from app.picture import AxisNames, Limits, Picture, Values
+from app.quantities import unit_of
+from app.theme import LIGHT, Theme, axis_title, recolor, tick_formatter
 
 S = TypeVar("S")
-Values = Any
-"""One column: numbers (kept as float32), or a list of strings for text and colour columns."""
-Columns = Mapping[str, Mapping[str, Values]]
-"""Element label → column name → values. A scalar sets a property of a mark without a source (a VLine's `location`)."""
-Limits = tuple[float, float, float, float]
-"""(x start, x end, y start, y end) in data units."""
-
-
-@dataclass(frozen=True)
-class Picture(Generic[S]):
-    """What one plot shows of a snapshot, as pure functions; `limits` says where its axes belong, when they should follow."""
-
-    build: Callable[[S], hv.Overlay]
-    columns: Callable[[S], Columns]
-    limits: Callable[[S], Limits] | None = None
-    min_height: int = 300
 
 
 def prepared(values: Values) -> Values:
@@ -120,6 +105,7 @@ class LiveView(Generic[S]):
         self._marks: dict[str, list[_Mark]] = {}
         self._figures: weakref.WeakSet[Any] = weakref.WeakSet()
         self._fitted: weakref.WeakKeyDictionary[Any, Limits] = weakref.WeakKeyDictionary()
+        self._named: AxisNames | None = picture.axes(snapshot) if picture.axes else None
         self._taps: list[Callable[[str, int], None]] = []
         self._drags: dict[str, Callable[[float], None]] = {}
         self._drawn: list[Callable[[Any], None]] = []
@@ -198,10 +184,24 @@ class LiveView(Generic[S]):
             return 0
         sent = 0
         with self._batch():
+            self._name_axes(snapshot)
             for label, values in self.picture.columns(snapshot).items():
                 for mark in self._marks.get(label, []):
                     sent += _patch(mark.source, values) if mark.source is not None else _scalars(mark.model, values)
         return sent
+
+    def _name_axes(self, snapshot: S) -> None:
+        """Another quantity on an axis: new title, new ticks, and the limits follow, since the old ones mean nothing now."""
+        names = self.picture.axes(snapshot) if self.picture.axes else None
+        if names is None or names == self._named:
+            return
+        self._named = names
+        for figure in list(self._figures):
+            for axis, title, unit in ((figure.xaxis, names.x, names.x_unit), (figure.yaxis, names.y, names.y_unit)):
+                axis.axis_label = axis_title(title, unit) if unit_of(unit).word else title
+                axis.formatter = tick_formatter(unit)
+            if self.picture.limits is not None:
+                self._place(figure, self.picture.limits(snapshot), force=True)
 
     def refit(self, force: bool = False) -> None:
         """Move the axes to where the present snapshot belongs; a zoom made by hand stays unless `force`. Call it on release."""
@@ -356,6 +356,19 @@ class LivePages(Generic[S]):
             for callback in self._listeners.get(page, []):
                 callback(self._snapshot)
         self._stale.discard(page)
+
+    def _name_axes(self, snapshot: S) -> None:
+        """Another quantity on an axis: new title, new ticks, and the limits follow, since the old ones mean nothing now."""
+        names = self.picture.axes(snapshot) if self.picture.axes else None
+        if names is None or names == self._named:
+            return
+        self._named = names
+        for figure in list(self._figures):
+            for axis, title, unit in ((figure.xaxis, names.x, names.x_unit), (figure.yaxis, names.y, names.y_unit)):
+                axis.axis_label = axis_title(title, unit) if unit_of(unit).word else title
+                axis.formatter = tick_formatter(unit)
+            if self.picture.limits is not None:
+                self._place(figure, self.picture.limits(snapshot), force=True)
 
     def refit(self, force: bool = False) -> None:
         """Re-fit the axes of the visible page."""

@@ -284,7 +284,8 @@ class Explorer:
             return self.snapshot.trail if set(changes) <= {"axis", "quantity", "page"} else ()
         kept = self.snapshot.trail if moving == self._moving else ()
         self._moving = moving
-        return (*kept, self.snapshot.results)[-self.TRAIL :]
+        stop = self.snapshot.results | {"gpus": np.array(self.snapshot.scenario.gpus_per_stage)}
+        return (*kept, stop)[-self.TRAIL :]
 
     def pin(self, on: bool) -> None:
         """Keep the present snapshot to compare with, or let it go."""

@@ -1,0 +1,40 @@
+"""What a picture is: pure functions of a snapshot. No Panel here, so plots, report and tests can use it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import holoviews as hv
+
+S = TypeVar("S")
+Values = Any
+"""One column: numbers (kept as float32), or a list of strings for text and colour columns."""
+Columns = Mapping[str, Mapping[str, Values]]
+"""Element label → column name → values. A scalar sets a property of a mark without a source (a VLine's `location`)."""
+Limits = tuple[float, float, float, float]
+"""(x start, x end, y start, y end) in data units."""
+
+
+class AxisNames(NamedTuple):
+    """Titles of both axes and the units of their ticks."""
+
+    x: str
+    x_unit: str
+    y: str
+    y_unit: str
+
+
+@dataclass(frozen=True)
+class Picture(Generic[S]):
+    """What one plot shows of a snapshot, as pure functions.
+
+    `limits` says where its axes belong, when they should follow; `axes` what they are called, when that can change.
+    """
+
+    build: Callable[[S], hv.Overlay]
+    columns: Callable[[S], Columns]
+    limits: Callable[[S], Limits] | None = None
+    axes: Callable[[S], AxisNames] | None = None
+    min_height: int = 300

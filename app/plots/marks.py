@@ -1,0 +1,42 @@
+"""The elements pictures are made of, from the columns of one label: a line, points, names, hatching."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import holoviews as hv
+
+from app.theme import ink, line
+
+
+def curve(data: Mapping[str, Any], label: str, meaning: str, **style: Any) -> hv.Curve:
+    """A line in the colour of a meaning."""
+    return hv.Curve((data["x"], data["y"]), "x", "y", label=label).opts(color=line(meaning), **style)
+
+
+def points(data: Mapping[str, Any], label: str, meaning: str, **style: Any) -> hv.Points:
+    """Points in the colour of a meaning."""
+    return hv.Points((data["x"], data["y"]), ["x", "y"], label=label).opts(color=line(meaning), **style)
+
+
+def texts(data: Mapping[str, Any], label: str, meaning: str, **style: Any) -> hv.Labels:
+    """Text in the ink of a meaning, vertically centred."""
+    shown = {"text_font_size": "12px", "text_align": "center", "text_baseline": "middle", "text_color": ink(meaning)} | style
+    return hv.Labels((data["x"], data["y"], data["text"]), ["x", "y"], "text", label=label).opts(**shown)
+
+
+def cursor(data: Mapping[str, Any], label: str) -> hv.VLine:
+    """The present value of a slider."""
+    return hv.VLine(data["location"], label=label).opts(color=line("text"), line_width=1.5, line_dash="4 4")
+
+
+def hatched(data: Mapping[str, Any], label: str) -> hv.Rectangles:
+    """A stretch that cannot be: hatched, behind everything."""
+    sides = tuple(data[name] for name in ("left", "bottom", "right", "top"))
+    return hv.Rectangles(sides, ["x0", "y0", "x1", "y1"], label=label).opts(fill_alpha=0.0, line_alpha=0.0, hooks=[_hatch])
+
+
+def _hatch(plot: Any, _element: Any) -> None:
+    """HoloViews does not pass hatching on to Bokeh."""
+    plot.handles["glyph"].update(hatch_pattern="/", hatch_color=line("muted"), hatch_alpha=0.35, hatch_weight=0.6)

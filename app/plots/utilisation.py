@@ -1,0 +1,72 @@
+"""Is a worker strong in all three? How busy compute, memory and network are while each regime runs at its bound."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import holoviews as hv
+import numpy as np
+from bokeh.models import FixedTicker
+
+from app.picture import Columns, Picture
+from app.plots.labels import NAMES
+from app.state import Snapshot
+from app.theme import DASHES, ink, line, shared_options, tick_formatter
+from physics.regimes import BOUNDS, REGIMES
+
+OFFSETS = dict(zip(BOUNDS, (0.26, 0.0, -0.26), strict=True))
+
+
+def _rows(s: Snapshot) -> np.ndarray:
+    """Busy share [regime, resource]; zero where a regime does nothing."""
+    shares = np.stack([s.results[f"{name}_frac"] for name in BOUNDS], axis=-1)
+    return np.nan_to_num(shares, nan=0.0)
+
+
+def columns(s: Snapshot) -> Columns:
+    """Bars and their labels."""
+    shares = _rows(s)
+    data: dict[str, dict[str, Any]] = {}
+    for i, regime in enumerate(REGIMES):
+        for j, resource in enumerate(BOUNDS):
+            data[f"{regime} {resource}"] = {"x1": [shares[i, j]]}
+    texts = [f"{name} {_percent(shares[i, j])}" for i in range(len(REGIMES)) for j, name in enumerate(BOUNDS)]
+    data["shares"] = {"x": (shares + 0.015).ravel(), "text": texts}
+    return data
+
+
+def _percent(share: float) -> str:
+    if 0.0 < share < 0.005:
+        return "<1 %"
+    return f"{100.0 * share:.0f} %"
+
+
+def _name_regimes(plot: Any, _element: Any) -> None:
+    """Regimes as the ticks of the vertical axis."""
+    axis = plot.handles["yaxis"]
+    axis.update(ticker=FixedTicker(ticks=list(range(len(REGIMES)))), axis_label=None)
+    axis.major_label_overrides = {len(REGIMES) - 1 - i: NAMES[name] for i, name in enumerate(REGIMES)}
+    plot.state.ygrid.visible = False
+
+
+def build(s: Snapshot) -> hv.Overlay:
+    """The overlay of a snapshot."""
+    data, parts, places = columns(s), [], []
+    for i, regime in enumerate(REGIMES):
+        for resource in BOUNDS:
+            y = len(REGIMES) - 1 - i + OFFSETS[resource]
+            places.append(y)
+            label = f"{regime} {resource}"
+            bar = hv.Segments(([0.0], [y], data[label]["x1"], [y]), ["x", "y", "x1", "y1"], label=label)
+            parts.append(bar.opts(color=line(regime), line_width=7, line_dash=DASHES[resource]))
+    shares = data["shares"]
+    labels = hv.Labels((shares["x"], places, shares["text"]), ["x", "y"], "text", label="shares")
+    parts.append(labels.opts(text_align="left", text_baseline="middle", text_color=ink("muted"), text_font_size="10px"))
+    frame = shared_options(
+        min_height=340, hooks=[_name_regimes], xlim=(0.0, 1.34), ylim=(-0.6, len(REGIMES) - 0.4), xlabel="Busy share of the bound, %",
+        xformatter=tick_formatter("%"), xticks=[0, 0.25, 0.5, 0.75, 1.0],
+    )  # fmt: skip
+    return hv.Overlay(parts).opts(frame)
+
+
+PICTURE: Picture[Snapshot] = Picture(build, columns, min_height=340)
