@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from physics.attention import absorb_crossover_tokens
 from physics.catalog import load_machine, load_model, presets
+from physics.coincidence import OverlapLaw
 from physics.crossings import crossings, find_crossings
 from physics.experts import distinct_experts_sd, expert_intensity, shared_expert_probability, tokens_at_half_ceiling, tokens_at_ridge
 from physics.formats import WeightFormats
+from physics.inclusion import inclusion_probabilities
 from physics.layers import (
     CompressedAttention,
     DenseFFN,
@@ -45,6 +47,7 @@ __all__ = [
     "Machine",
     "MoEFFN",
     "Model",
+    "OverlapLaw",
     "Routing",
     "Scenario",
     "StageMemory",
@@ -57,6 +60,7 @@ __all__ = [
     "expected_distinct_experts",
     "expert_intensity",
     "find_crossings",
+    "inclusion_probabilities",
     "kv_crossover_depth",
     "load_machine",
     "load_model",
