@@ -320,9 +320,11 @@ class LivePages(Generic[S]):
         self._listeners: dict[str, list[Callable[[S], None]]] = {}
         self._stale: set[str] = set()
         self.shown: str | None = None
+        self.theme = LIGHT
 
     def add(self, page: str, view: LiveView[S]) -> LiveView[S]:
-        """Register a view on a page."""
+        """Register a view on a page; it takes the present theme."""
+        view.theme = self.theme
         self._views.setdefault(page, []).append(view)
         return view
 
@@ -378,5 +380,6 @@ class LivePages(Generic[S]):
 
     def set_theme(self, theme: Theme) -> None:
         """Light or dark, all pages."""
+        self.theme = theme
         for view in self.views:
             view.set_theme(theme)

@@ -276,6 +276,11 @@ class Explorer:
         self._show(snapshot)
         return True
 
+    def load(self, choices: Choices) -> None:
+        """Start anew from other choices, keeping what is pinned."""
+        self.problem, self._moving = "", ""
+        self._show(Snapshot(choices, choices.scenario(self.models), (), self.snapshot.pinned))
+
     def _trail(self, changes: Mapping[str, Any]) -> tuple[dict[str, np.ndarray], ...]:
         """A trail grows while one slider moves and starts anew with another."""
         moving = next(iter(changes)) if len(changes) == 1 and next(iter(changes)) in AXES else ""

@@ -1,0 +1,18 @@
+"""What `panel serve app` runs, once per session: state, sidebar, pages and address put together."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # a bare clone works without an install
+
+import holoviews as hv
+import panel as pn
+
+from app.session import Session
+
+hv.extension("bokeh")
+hv.renderer("bokeh").webgl = False  # in software WebGL doubles the time of a repaint
+
+Session(pn.state.location).shell.servable()

@@ -1,0 +1,145 @@
+"""Page Regimes: what binds each regime?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pandas as pd
+import panel as pn
+import panel_material_ui as pmui
+
+import physics
+from app import explain, recipe, sentences
+from app.components import Column, DataTable, Row, column
+from app.live import LivePages, LiveView
+from app.plots import crossover, roofline, utilisation
+from app.plots.labels import NAMES
+from app.quantities import format_quantity
+from app.shell import Card, ShowPanel, cards, offer_code, table_card
+from app.state import AXES, QUANTITIES, Explorer, Snapshot
+from physics.catalog import glossary
+from physics.derive import DERIVED_COLUMNS
+from physics.regimes import BOUNDS, REGIMES
+
+NAME = "Regimes"
+QUESTION = "What binds each regime?"
+
+COLUMNS = (
+    "flops", "weight_bytes", "kv_bytes", "activation_bytes", "intensity_flops_per_byte",
+    "compute_s", "memory_s", "network_s", "roofline_s", "bound", "energy_j",
+)  # fmt: skip
+UNITS = {"flops": "FLOP", "intensity_flops_per_byte": "FLOP/B", "energy_j": "J"}
+
+
+def unit(name: str) -> str:
+    """Unit of a column of the table."""
+    return UNITS.get(name, "B" if name.endswith("bytes") else "s")
+
+
+def table_columns() -> list[Column]:
+    """Columns of the regimes' table, named by the glossary."""
+    words = glossary()
+    named = [column(name, words[name]["label"], hint=words[name]["definition"], align="left" if name == "bound" else "") for name in COLUMNS]
+    return [column("regime", "Regime", align="left"), *named]
+
+
+def table_rows(s: Snapshot) -> list[Row]:
+    """One row per regime; numbers with units, the binding resource as a word with its share."""
+    return [Row(key=name, cells=[NAMES[name], *(_cell(s, i, key) for key in COLUMNS)], color=name) for i, name in enumerate(REGIMES)]
+
+
+def _cell(s: Snapshot, i: int, key: str) -> str:
+    if key != "bound":
+        return format_quantity(float(s.results[key][i]), unit(key))
+    if not s.results["flops"][i] > 0:
+        return "–"
+    resource = BOUNDS[int(s.results["bound_index"][i])]
+    return f"{resource} {sentences.share_text(float(s.results[f'{resource}_frac'][i]))}"
+
+
+class RegimesPage:
+    """Cards of the page, built once; the shell shows them when the tab is opened."""
+
+    def __init__(self, explorer: Explorer, live: LivePages[Snapshot], show_panel: ShowPanel, released: Callable[[], None]) -> None:
+        self.explorer, self.live, self._show_panel, self._released = explorer, live, show_panel, released
+
+    def build(self) -> pn.Column:
+        """The content of the page."""
+        s = self.explorer.snapshot
+        views = [self.live.add(NAME, LiveView(picture, s)) for picture in (roofline.PICTURE, utilisation.PICTURE, crossover.PICTURE)]
+        views[0].on_tap(self._tapped)
+        views[2].on_drag("cursor", self._dragged)
+        both = {"csv": self._table_csv, "code": self._table_code}
+        self.roofline = Card("What does the machine allow each regime?", views[0], file_stem="roofline", **both)
+        self.busy = Card("Is this worker strong in all three?", views[1], file_stem="utilisation", **both)
+        self.crossover = Card(
+            "Where does a slider stop helping?", views[2], csv=self._crossover_csv, code=self._crossover_code, file_stem="crossover",
+            span=True, controls=self._pickers(),
+        )  # fmt: skip
+        self.table = DataTable(columns=table_columns(), rows=table_rows(s))
+        self.table.on_cell(self._explain)
+        self.card = table_card(self.table, "Work, traffic and bound of one step of one group", csv=self._table_csv, file_stem="regimes")
+        for card in (self.roofline, self.busy, self.crossover):
+            offer_code(card, self._show_panel)
+        self.live.listen(NAME, self.show)
+        self.show(s)
+        return cards(self.roofline, self.busy, self.crossover, self.card)
+
+    def _pickers(self) -> pn.Row:
+        words = glossary()
+        axes = {words[name]["label"]: name for name in AXES}
+        quantities = {words[name]["label"]: name for name in QUANTITIES}
+        self.axis = pmui.Select(label="Along", options=axes, value=self.explorer.choices.axis, size="small", width=210, margin=(4, 8, 4, 0))
+        self.quantity = pmui.Select(label="Compare", options=quantities, value=self.explorer.choices.quantity, size="small", width=210, margin=(4, 0))
+        self.axis.param.watch(lambda event: self._choose(axis=event.new), "value")
+        self.quantity.param.watch(lambda event: self._choose(quantity=event.new), "value")
+        return pn.Row(self.axis, self.quantity, margin=0)
+
+    def _choose(self, **choice: str) -> None:
+        if any(getattr(self.explorer.choices, name) != value for name, value in choice.items()):
+            self.explorer.change(**choice)
+            self._released()
+
+    # ---------------------------------------------------------------------------------------------------------- live
+    def show(self, s: Snapshot) -> None:
+        """Sentences and table of a snapshot."""
+        bad = not s.memory.fits
+        self.roofline.say(sentences.roofline(s), bad)
+        self.busy.say(sentences.utilisation(s), bad)
+        self.crossover.say(sentences.crossover(s), bad and s.choices.quantity == "roofline_s")
+        self.card.say(sentences.table(s))
+        self.table.rows = table_rows(s)
+        for picker, value in ((self.axis, s.choices.axis), (self.quantity, s.choices.quantity)):
+            if picker.value != value:
+                picker.value = value
+
+    def _tapped(self, label: str, _index: int) -> None:
+        if label.startswith("point "):
+            self._explain(label.removeprefix("point "), "roofline_s")
+
+    def _dragged(self, value: float) -> None:
+        axis = self.explorer.choices.axis
+        low, high, _ = AXES[axis]
+        inside = min(max(value, low), high)  # the cursor may be dragged past the ends of the axis
+        self.explorer.change(**{axis: inside if axis == "kv_bytes_per_token" else round(inside)})
+
+    def _explain(self, row: str, name: str) -> None:
+        target = "roofline_s" if name in ("bound", "regime") else name
+        if target in DERIVED_COLUMNS:
+            self._show_panel(*explain.cell(self.explorer.snapshot, row, target))
+
+    # --------------------------------------------------------------------------------------------------------- files
+    def _table_csv(self) -> str:
+        return str(physics.regimes(self.explorer.snapshot.scenario).to_csv())
+
+    def _crossover_csv(self) -> str:
+        s = self.explorer.snapshot
+        values = s.curves[s.choices.quantity]
+        frame = pd.DataFrame({s.choices.axis: s.axis_values} | {name: values[:, i] for i, name in enumerate(REGIMES)})
+        return str(frame.assign(fits=s.curves["fits"][:, 0]).to_csv(index=False))
+
+    def _table_code(self) -> str:
+        return recipe.table_lines(self.explorer.snapshot)
+
+    def _crossover_code(self) -> str:
+        return recipe.crossover_lines(self.explorer.snapshot)

@@ -1,0 +1,97 @@
+"""One visitor: explorer, sidebar, pages, headline and address, wired once. Nothing here is shared between sessions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from app import explain, headline
+from app.components import Notice
+from app.live import LivePages
+from app.pages.pipeline import NAME as PIPELINE
+from app.pages.pipeline import QUESTION as PIPELINE_QUESTION
+from app.pages.pipeline import PipelinePage
+from app.pages.regimes import NAME as REGIMES
+from app.pages.regimes import QUESTION as REGIMES_QUESTION
+from app.pages.regimes import RegimesPage
+from app.shell import Page, Shell
+from app.sidebar import Sidebar
+from app.state import Choices, Explorer, Snapshot, from_query
+from physics.catalog import presets
+
+WELCOME = (
+    "Serving a mixture-of-experts model is four regimes, not two: **prefill**, **midfill** (new tokens on a long cached prefix), **decode attention** "
+    "and **decode experts**. Drag a slider to see what binds each of them on this machine; click any number in the table to see where it comes from."
+)
+TILE_CELLS = {"ttft_s": ("midfill", "roofline_s"), "tpot_s": ("decode_attention", "roofline_s"), "j_per_token": ("decode_experts", "energy_j")}
+
+
+class Session:
+    """Everything one visitor has; keep it as long as the page is open."""
+
+    def __init__(self, location: Any = None) -> None:
+        self.location = location
+        choices, notices = from_query((location.search if location is not None else "") or "")
+        self.explorer = Explorer(choices)
+        self.live: LivePages[Snapshot] = LivePages(self.explorer.snapshot)
+        self.sidebar = Sidebar(self.explorer, self.released)
+        self.notice = Notice(text=" ".join(notices) or WELCOME)
+        self.titles = {row["title"]: key for key, row in presets().items()}
+        self.shell = self._assembled()
+        self.explorer.watch(self.show)
+        self.show(self.explorer.snapshot)
+
+    def _assembled(self) -> Shell:
+        regimes = RegimesPage(self.explorer, self.live, self.explain, self.released)
+        pipeline = PipelinePage(self.explorer, self.live, self.explain)
+        pages = [Page(REGIMES, REGIMES_QUESTION, regimes.build), Page(PIPELINE, PIPELINE_QUESTION, pipeline.build)]
+        first = PIPELINE if self.explorer.choices.page == "pipeline" else REGIMES
+        shell = Shell("Midfill", self.sidebar.objects, pages, self.live, list(self.titles), first, above=[self.notice])
+        shell.topbar.on_preset(lambda title: self.load(Choices.of_preset(self.titles[title])))
+        shell.topbar.on_action("reset", lambda: self.load(Choices.of_preset(self.explorer.choices.preset)))
+        shell.topbar.on_action("pin", self.pin)
+        shell.headline.on_click(self._explain_tile)
+        shell.tabs.param.watch(lambda event: self.explorer.change(page=event.new.lower()) and self.sync_address(), "chosen")
+        return shell
+
+    # ------------------------------------------------------------------------------------------------------------- showing
+    def show(self, s: Snapshot) -> None:
+        """A new snapshot: visible page, headline, preset name, and the sentence about a refused change."""
+        self.live.push(s)
+        self.shell.headline.tiles = headline.tiles(s)
+        title = presets()[s.choices.preset]["title"]
+        own = {"page", "axis", "quantity"}
+        self.shell.topbar.preset = title if set(s.choices.changed_from_preset()) <= own else ""
+
+    def explain(self, title: str, blocks: Any) -> None:
+        """Open the side panel."""
+        self.shell.explain(title, blocks)
+
+    def _explain_tile(self, key: str) -> None:
+        if key in TILE_CELLS:
+            self.explain(*explain.cell(self.explorer.snapshot, *TILE_CELLS[key]))
+
+    # ------------------------------------------------------------------------------------------------------------- changes
+    def released(self) -> None:
+        """The hand let go: axes follow, the address is written, a refused change is explained."""
+        self.live.refit()
+        self.sync_address()
+        self.notice.text = self.explorer.problem
+
+    def load(self, choices: Choices) -> None:
+        """Another preset or a reset: everything anew, on the page that is shown."""
+        self.explorer.load(replace(choices, page=self.explorer.choices.page))
+        self.live.refit(force=True)
+        self.notice.text = presets()[choices.preset]["question"]
+        self.sync_address()
+
+    def pin(self) -> None:
+        """Keep the present state as a ghost, or let it go."""
+        on = self.explorer.snapshot.pinned is None
+        self.explorer.pin(on)
+        self.shell.topbar.press("pin", on)
+
+    def sync_address(self) -> None:
+        """Write the state into the address, only when a change is committed: every write is an entry of the history."""
+        if self.location is not None and self.location.search != self.explorer.choices.query():
+            self.location.search = self.explorer.choices.query()

@@ -1,0 +1,198 @@
+"""The sidebar: model and machine, the four primary sliders and new tokens, then folded groups. Widgets ⇄ Explorer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import panel as pn
+import panel_material_ui as pmui
+
+from app.quantities import format_quantity
+from app.shell import group
+from app.state import AXES, Explorer, Snapshot
+from app.widgets import Slider, binary_stops, count_stops, decimal_stops
+from physics.catalog import glossary, machines, models
+from physics.formats import KV_DTYPES, WEIGHT_BYTES
+from physics.machine import ACCOUNTINGS
+from physics.si import GB
+
+PUBLISHED = "as published"
+KV_MARKS = [(25e3, "25 kB"), (70e3, "70 kB"), (400e3, "400 kB")]
+"""Marks of the KV slider: new hybrids, conservative compressed attention, full attention."""
+MACHINE_FORMATS = ("fp4", "fp8", "bf16", "fp16")
+
+Released = Callable[[], None]
+
+
+def _stops(name: str) -> list[float]:
+    low, high, _ = AXES[name]
+    if name == "context_tokens":
+        return [1000.0, *binary_stops(1024, 2**23), high]
+    if name in ("kv_bytes_per_token", "new_tokens"):
+        stops = decimal_stops(low, high, extra=(70_272.0,) if name == "kv_bytes_per_token" else ())
+        return sorted({round(stop) * 1.0 for stop in stops})
+    return count_stops(low, high)
+
+
+class Sidebar:
+    """All controls of one session; `objects` go into the shell's sidebar."""
+
+    def __init__(self, explorer: Explorer, released: Released) -> None:
+        self.explorer, self._released = explorer, released
+        self._quiet = False
+        self._words = glossary()
+        primary = ("context_tokens", "batch", "kv_bytes_per_token", "pipeline_depth", "new_tokens")
+        self.sliders = {name: self._slider(name) for name in (*primary, "gpus_per_stage", "output_tokens")}
+        self.model = self._select("model", list(models()), searchable=True)
+        self.machine = self._select("machine", list(machines()), searchable=True)
+        self.selects = {
+            "weight_dtype": self._select("weight_dtype", {PUBLISHED: None} | {name: name for name in WEIGHT_BYTES}),
+            "kv_dtype": self._select("kv_dtype", list(KV_DTYPES)),
+            "compute_dtype": self._select("compute_dtype", {"as the weights ask": None} | {name: name for name in MACHINE_FORMATS}),
+            "attention_parallel": self._select("attention_parallel", ["data", "tensor"]),
+            "routing": self._select("routing", {"uniform": "uniform", "round robin": "round_robin"}),
+            "energy_accounting": self._select("energy_accounting", list(ACCOUNTINGS)),
+        }
+        self.flags = {name: self._flag(name) for name in ("overlap", "double_buffered")}
+        self.capacity = self._capacity()
+        self.model_facts, self.machine_facts = _facts(), _facts()
+        self.objects = self._arranged(primary)
+        self.show(explorer.snapshot)
+        explorer.watch(self.show)
+
+    # ------------------------------------------------------------------------------------------------------------- widgets
+    def _slider(self, name: str) -> Slider:
+        unit = AXES[name][2] if name in AXES else "tokens"
+        stops = _stops(name) if name in AXES else count_stops(1, 65_536)
+        slider = Slider(label=self._words[name]["label"], unit=unit, description=self._words[name]["definition"], stops=stops, value=stops[0])
+        if name == "kv_bytes_per_token":
+            slider.param.update(marks=KV_MARKS, default_note="from the model")
+        slider.param.watch(lambda event: self._moved(name, event.new), "value")
+        slider.param.watch(lambda event: self._let_go(), "value_throttled")
+        return slider
+
+    def _select(self, name: str, options: Any, searchable: bool = False) -> Any:
+        words = self._words[name]
+        select = pmui.Select(
+            label=words["label"], options=options, description=words["definition"], searchable=searchable, size="small",
+            sizing_mode="stretch_width", margin=(6, 0),
+        )  # fmt: skip
+        select.param.watch(lambda event: self._chosen(name, event.new), "value")
+        return select
+
+    def _flag(self, name: str) -> Any:
+        words = self._words[name]
+        flag = pmui.Checkbox(label=words["label"], description=words["definition"], margin=(2, 0), sizing_mode="stretch_width")
+        flag.param.watch(lambda event: self._chosen(name, event.new), "value")
+        return flag
+
+    def _capacity(self) -> Slider:
+        words = self._words["memory_bytes"]
+        stops = decimal_stops(1 * GB, 10_000 * GB)
+        slider = Slider(label=f"{words['label']} per GPU", unit="B", description=words["definition"], stops=stops, value=stops[0])
+        slider.default_note = "from the machine"
+        slider.param.watch(lambda event: self._moved("memory_bytes", event.new), "value")
+        slider.param.watch(lambda event: self._let_go(), "value_throttled")
+        return slider
+
+    def _arranged(self, primary: tuple[str, ...]) -> list[Any]:
+        sliders, selects = self.sliders, self.selects
+        layout = [sliders["gpus_per_stage"], selects["attention_parallel"], self.capacity, self.flags["double_buffered"]]
+        return [
+            self.model, self.model_facts, self.machine, self.machine_facts, *(sliders[name] for name in primary),
+            group("Stage and machine", *layout, open=True),
+            group("Number formats", selects["weight_dtype"], selects["kv_dtype"], selects["compute_dtype"]),
+            group("Routing, overlap, energy", selects["routing"], self.flags["overlap"], selects["energy_accounting"], sliders["output_tokens"]),
+        ]  # fmt: skip
+
+    # -------------------------------------------------------------------------------------------------------------- events
+    def _moved(self, name: str, value: float) -> None:
+        if self._quiet:
+            return
+        slider = self.capacity if name == "memory_bytes" else self.sliders[name]
+        follows = name in ("kv_bytes_per_token", "memory_bytes")
+        wanted: float | int | None = value if follows else int(value)
+        if follows and value == slider.default:
+            wanted = None
+        self.explorer.change(**{name: wanted})
+
+    def _let_go(self) -> None:
+        if not self._quiet:
+            self.show(self.explorer.snapshot)
+            self._released()
+
+    def _chosen(self, name: str, value: Any) -> None:
+        if self._quiet or value == getattr(self.explorer.choices, name):
+            return
+        self.explorer.change(**{name: value})
+        self.show(self.explorer.snapshot)
+        self._released()
+
+    # --------------------------------------------------------------------------------------------------------------- state
+    def show(self, s: Snapshot) -> None:
+        """Bring every widget to the snapshot, without sending anything back."""
+        self._quiet = True
+        try:
+            self._show_choices(s)
+            self._show_facts(s)
+        finally:
+            self._quiet = False
+
+    def _show_choices(self, s: Snapshot) -> None:
+        scenario, choices = s.scenario, s.choices
+        for name, slider in self.sliders.items():
+            value = scenario.kv_token_bytes if name == "kv_bytes_per_token" else getattr(scenario, name)
+            if slider.value != value:
+                slider.param.update(value=float(value), value_throttled=float(value), error="")
+        if choices.model not in self.model.options:
+            self.model.options = [choices.model, *self.model.options]
+        for name, select in {"model": self.model, "machine": self.machine, **self.selects, **self.flags}.items():
+            if select.value != getattr(choices, name):
+                select.value = getattr(choices, name)
+        self._show_defaults(s)
+
+    def _show_defaults(self, s: Snapshot) -> None:
+        """What follows the model and the machine: the KV default, the deepest pipe, the context mark, the capacity."""
+        model, kv = s.scenario.model, self.sliders["kv_bytes_per_token"]
+        from_model = float(model.kv_bytes_per_token(s.scenario.kv_dtype))
+        _update(kv, default=from_model, disabled=not from_model)
+        depth = self.sliders["pipeline_depth"]
+        stops = count_stops(1, min(64, model.n_layers))
+        if depth.stops != stops:
+            depth.stops = stops
+        published = float(model.max_context) or None
+        note = f"{model.name} was published for {format_quantity(published, 'tokens')}." if published else ""
+        _update(self.sliders["context_tokens"], limit=published, limit_note=note)
+        capacity = s.scenario.machine.memory_bytes
+        if s.choices.memory_bytes is None:
+            _update(self.capacity, default=capacity)
+        if self.capacity.value != capacity:
+            self.capacity.param.update(value=capacity, value_throttled=capacity)
+
+    def _show_facts(self, s: Snapshot) -> None:
+        model, machine = s.scenario.model, s.scenario.machine
+        kv = format_quantity(model.kv_bytes_per_token(s.scenario.kv_dtype), "B/token")
+        active = format_quantity(model.n_active_params, "parameters").replace(" parameters", "")
+        total = format_quantity(model.n_params, "parameters").replace(" parameters", "")
+        _update(self.model_facts, object=f"{total} total, {active} active, {kv}")
+        ridges = [f"{machine.peaks[name] / machine.memory_bytes_per_s:.0f} {name.upper()}" for name in ("bf16", "fp8", "fp4") if name in machine.peaks]
+        size, rate = format_quantity(machine.memory_bytes, "B"), format_quantity(machine.memory_bytes_per_s, "B/s")
+        note = " · announced" if machine.announced else ""
+        _update(self.machine_facts, object=f"{size}, {rate}, ridge {' / '.join(ridges) or '–'} FLOP/B{note}")
+
+    def reset_all(self) -> None:
+        """Back to the preset."""
+        self.explorer.load(type(self.explorer.choices).of_preset(self.explorer.choices.preset))
+
+
+def _facts() -> Any:
+    return pn.pane.Str("", margin=(0, 0, 8, 2), sizing_mode="stretch_width", styles={"color": "var(--midfill-muted)", "font-size": "12px"})
+
+
+def _update(widget: Any, **values: Any) -> None:
+    changed = {name: value for name, value in values.items() if getattr(widget, name) != value}
+    if changed:
+        widget.param.update(**changed)
+
+
