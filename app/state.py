@@ -213,7 +213,7 @@ class Snapshot:
     def curves(self) -> dict[str, np.ndarray]:
         """Results along the chosen axis, [sample, regime]."""
         axes: dict[str, Any] = {self.choices.axis: self.axis_values}
-        return sweep_arrays(self.scenario, **axes)
+        return sweep_arrays(self.scenario, columns="all", **axes)
 
     @cached_property
     def crossings(self) -> list[dict[str, Any]]:
@@ -226,7 +226,7 @@ class Snapshot:
     @cached_property
     def depths(self) -> dict[str, np.ndarray]:
         """Results along the pipeline depth, [depth, regime], and the depths themselves."""
-        return sweep_arrays(self.scenario, pipeline_depth=depth_values(self.scenario))
+        return sweep_arrays(self.scenario, columns="all", pipeline_depth=depth_values(self.scenario))
 
 
 def depth_values(scenario: physics.Scenario) -> np.ndarray:

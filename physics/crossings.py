@@ -95,9 +95,7 @@ def find_crossings(
 
 def _log_values(s: Scenario, axis: str, x: np.ndarray, quantity: str) -> np.ndarray:
     axes: dict[str, Any] = {axis: x}
-    arrays = sweep_arrays(s, **axes)
-    if quantity not in arrays:
-        raise ValueError(f"quantity: {quantity!r} is not one of {', '.join(name for name in arrays if name != axis)}")
+    arrays = sweep_arrays(s, columns=(quantity,), **axes)
     with np.errstate(divide="ignore", invalid="ignore"):
         values = np.log(np.asarray(arrays[quantity], float))
     return np.where(np.isfinite(values), values, np.nan)

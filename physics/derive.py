@@ -13,9 +13,9 @@ from physics.formats import OUTPUT_BYTES
 from physics.layers import DenseFFN
 from physics.memory import stage_memory
 from physics.network import remote_domains, remote_frac
-from physics.regimes import BOUNDS, REGIMES, flop_joules, hardware
+from physics.regimes import BOUNDS, REGIMES
 from physics.scenario import Scenario
-from physics.workload import FLOP_CLASSES, workload
+from physics.workload import FLOP_CLASSES, hardware, workload
 
 
 def _gpus(sheet: Sheet) -> str:
@@ -97,10 +97,10 @@ def _network_parts(sheet: Sheet) -> tuple[str, str]:
             sheet.model("L_red", layers, "layers", "layers with a tensor-parallel reduction")
             sheet.model("h", s.model.hidden, "elements", "width of the residual stream")
             sheet.term("a_out", OUTPUT_BYTES, "B", "bytes of one activation, bf16", "number format")
-            reduced = f"L_red*2*({gpus} - 1)*R*n*h*a_out"
-            up.append(reduced)
+            domains = f"{gpus}/D_up" if spans else "1"
+            up.append(f"L_red*2*({gpus} - {domains})*R*n*h*a_out")
             if spans:
-                out.append(f"{reduced}*D_up/{gpus}")
+                out.append(f"L_red*2*({domains} - 1)*R*n*h*a_out")
     return " + ".join(up) or "0", " + ".join(out) or "0"
 
 
@@ -153,7 +153,7 @@ def _energy_j(sheet: Sheet) -> Derivation:
         ("activation_bytes", "B_a", "activations"),
     ):
         sheet.add(words, f"{sheet.merge(column, symbol, words)}*{cost}")
-    for name, j, dtype, words in zip(FLOP_CLASSES, flop_joules(s, work), work.formats, _LABELS, strict=True):
+    for name, j, dtype, words in zip(FLOP_CLASSES, work.flop_j, work.formats, _LABELS, strict=True):
         amount = _class_flops(sheet)[name]
         if amount:
             source = s.machine.flop_j[dtype].source if dtype in s.machine.flop_j else "no source"

@@ -1,7 +1,8 @@
-"""The step, compiled: one forward pass of one group, in FLOPs, bytes, seconds and joules.
+"""The step, compiled: one forward pass of one group, in FLOPs, bytes, seconds and joules, at every point of a grid.
 
-Private. `workload` fills the arrays, `regimes` and `sweep` call `evaluate`. Index names below are the only contract.
-The formulas are those of `attention` and `network`, called as they stand.
+Private. `workload` fills the arrays, `sweep` lays out the grid, `regimes` names the columns. Index names below are the only contract.
+The formulas are those of `attention`, `network` and `pipeline`, called as they stand. Kernels take an array and a row, not a slice of it:
+slices count references, and threads that count in one place wait for each other.
 """
 
 from __future__ import annotations
@@ -11,241 +12,308 @@ from typing import Any
 import numpy as np
 
 from physics._numba import kernel
-from physics.attention import chosen_entries_read, chunk_entries_read, chunked_pairs, seen_pairs, window_entries_read
+from physics.attention import causal_pairs, chosen_entries_read, chunk_entries_read, chunked_pairs, seen_pairs, window_entries_read
 from physics.formats import OUTPUT_BYTES
+from physics.layers import READ_CHOSEN, READ_CHUNK, READ_RECENT
 from physics.network import reduce_bytes, remote_domains, remote_frac
+from physics.pipeline import cache_copies, kept_entries
 
-# Columns of a scan row.
-SCAN_READ, SCAN_STRIDE, SCAN_LIMIT, SCAN_PAIR_FLOPS, SCAN_ENTRY_BYTES, SCAN_EXPANDED_FLOPS, SCAN_UP_FLOPS, SCAN_SHARDS, SCAN_WIDTH = range(
-    9
-)
-# Columns of an expert row: per token, except the bytes of one distinct expert of each layer.
-EXPERT_TOP_K, EXPERT_FLOPS, EXPERT_BYTES, EXPERT_SENT, EXPERT_RETURNED, EXPERT_WIDTH = range(6)
-# Whole-model totals.
-(
-    TOTAL_ATTENTION,
-    TOTAL_DENSE,
-    TOTAL_SHARED,
-    TOTAL_ROUTER,
-    TOTAL_HEAD,
-    TOTAL_ATTENTION_BYTES,
-    TOTAL_DENSE_BYTES,
-    TOTAL_SHARED_BYTES,
-    TOTAL_HEAD_BYTES,
-    TOTAL_TOKEN_FLOPS,
-    TOTAL_STATE_BYTES,
-    TOTAL_HIDDEN,
-    TOTAL_ATTENTION_LAYERS,
-    TOTAL_DENSE_LAYERS,
-    TOTAL_WIDTH,
-) = range(15)
+# Columns of a scan row; amounts are of all its layers together.
+SCAN_READ, SCAN_STRIDE, SCAN_LIMIT, SCAN_PAIR_FLOPS, SCAN_ENTRY_BYTES, SCAN_EXPANDED_FLOPS, SCAN_UP_FLOPS, SCAN_SHARDS = range(8)
+SCAN_WIDTH = 8
+# Columns of a bank, the layers of equal experts: per token, except the bytes of one distinct expert of each layer.
+BANK_TOP_K, BANK_FLOPS, BANK_FLOP_S, BANK_FLOP_J, BANK_EXPERT_BYTES, BANK_MOVED_BYTES = range(6)
+BANK_WIDTH = 6
+# Whole-model totals. "Rest" is all but attention's core and the routed experts; S is seconds on one accelerator at its peaks.
+TOTAL_TOKEN_FLOPS, TOTAL_TOKEN_S, TOTAL_TOKEN_J = range(3)  # rest, per token
+TOTAL_REQUEST_FLOPS, TOTAL_REQUEST_S, TOTAL_REQUEST_J = range(3, 6)  # rest, per request: the head on its last token
+TOTAL_CORE_S, TOTAL_CORE_J, TOTAL_UP_S, TOTAL_UP_J = range(6, 10)  # one FLOP of attention's core, and of its projections
+TOTAL_RECURRENT_FLOPS, TOTAL_STATE_BYTES, TOTAL_REST_BYTES, TOTAL_WEIGHT_BYTES = range(10, 14)
+TOTAL_HIDDEN, TOTAL_ATTENTION_LAYERS, TOTAL_DENSE_LAYERS = range(14, 17)
+TOTAL_WIDTH = 17
+# The machine and the options.
+HW_MEMORY_S, HW_UP_S, HW_DOMAIN, HW_OUT_S, HW_HOP_S, HW_OVERLAP, HW_TENSOR = range(7)
+HW_J_MEMORY, HW_J_UP, HW_J_OUT, HW_IDLE_W = range(7, 11)
+HW_CAPACITY, HW_MARGIN_FRAC, HW_KV_COPIES, HW_CHUNK = range(11, 15)
+HW_COMPUTE_FRAC, HW_MEMORY_FRAC, HW_NETWORK_FRAC, HW_FLOOR_S = range(15, 19)
+HW_WIDTH = 19
 # What varies from point to point.
-POINT_PROMPT, POINT_CONTEXT, POINT_BATCH, POINT_NEW, POINT_KV_SCALE, POINT_DEPTH, POINT_GPUS, POINT_WIDTH = range(8)
-# The machine and the options; peaks and joules per FLOP are arrays of their own.
-(
-    HW_MEMORY_S,
-    HW_UP_S,
-    HW_DOMAIN,
-    HW_OUT_S,
-    HW_HOP_S,
-    HW_OVERLAP,
-    HW_TENSOR,
-    HW_J_MEMORY,
-    HW_J_UP,
-    HW_J_OUT,
-    HW_IDLE_W,
-    HW_WIDTH,
-) = range(12)
-# A step's ledger: FLOPs in the order of workload.FLOP_CLASSES, bytes, and link bytes of the whole group.
-F_CORE, F_ATTENTION, F_DENSE, F_SHARED, F_ROUTER, F_ROUTED, F_HEAD = range(7)
-(
-    B_ATTENTION,
-    B_DENSE,
-    B_SHARED,
-    B_ROUTED,
-    B_HEAD,
-    B_KV_READ,
-    B_KV_WRITE,
-    B_ACTIVATION,
-    N_UP_EXPERTS,
-    N_OUT_EXPERTS,
-    N_UP_REDUCE,
-    N_HOP,
-    LEDGER_WIDTH,
-) = range(7, 20)
-# One row of results per regime.
-(
-    OUT_FLOPS,
-    OUT_CORE_FLOPS,
-    OUT_WEIGHT_BYTES,
-    OUT_KV_READ_BYTES,
-    OUT_KV_WRITE_BYTES,
-    OUT_ACTIVATION_BYTES,
-    OUT_UP_BYTES,
-    OUT_OUT_BYTES,
-    OUT_COMPUTE_S,
-    OUT_MEMORY_S,
-    OUT_NETWORK_S,
-    OUT_HOP_S,
-    OUT_ROOFLINE_S,
-    OUT_WEIGHTS_J,
-    OUT_KV_J,
-    OUT_ACTIVATION_J,
-    OUT_NETWORK_J,
-    OUT_FLOP_J,
-    OUT_IDLE_J,
-    OUT_WIDTH,
-) = range(20)
+POINT_PROMPT, POINT_CONTEXT, POINT_BATCH, POINT_NEW, POINT_KV_SCALE, POINT_DEPTH, POINT_GPUS = range(7)
+POINT_WIDTH = 7
+# An axis of the grid: the leaf of the point it moves and another it moves along (or the same again), where its values lie,
+# and how far one place moves in each table of distinct experts (prefill, midfill, decode).
+GRID_LEAF, GRID_ALSO, GRID_LENGTH, GRID_FIRST, GRID_TABLES = range(5)
+GRID_WIDTH = GRID_TABLES + 3
+# What one part of a step does; a prefill or midfill counts all three, the decode lines one each.
+WORK_CORE_FLOPS, WORK_FLOPS, WORK_FLOP_S, WORK_FLOP_J, WORK_WEIGHTS, WORK_KV_READ, WORK_KV_WRITE = range(7)
+WORK_ACTIVATION, WORK_UP, WORK_OUT, WORK_HOP = range(7, 11)
+WORK_WIDTH = 11
+PART_ATTENTION, PART_EXPERTS, PART_REST = range(3)
+# What one stage holds.
+STAGE_WEIGHTS, STAGE_KV, STAGE_BUFFERS, STAGE_MARGIN = range(4)
+# Results. Those after the last of the public contract are worked out only when one of them is asked for.
+OUT_FLOPS, OUT_BYTES, OUT_WEIGHT_BYTES, OUT_KV_BYTES, OUT_ACTIVATION_BYTES, OUT_INTENSITY, OUT_ROOFLINE_S, OUT_ENERGY_J = range(8)
+OUT_CORE_FLOPS, OUT_KV_READ_BYTES, OUT_KV_WRITE_BYTES, OUT_NETWORK_BYTES, OUT_RIDGE = range(8, 13)
+OUT_COMPUTE_FRAC, OUT_MEMORY_FRAC, OUT_NETWORK_FRAC = range(13, 16)
+OUT_COMPUTE_S, OUT_MEMORY_S, OUT_NETWORK_S, OUT_HOP_S, OUT_ESTIMATE_S = range(16, 21)
+OUT_WEIGHTS_J, OUT_KV_J, OUT_ACTIVATION_J, OUT_NETWORK_J, OUT_FLOP_J, OUT_IDLE_J = range(21, 27)
+OUT_WIDTH = 27
+OUT_CONTRACT = 8
 
 N_REGIMES = 5
 PREFILL, MIDFILL, DECODE_ATTENTION, DECODE_EXPERTS, DECODE_SHARED = range(N_REGIMES)
 
-_ATTENTION_PART = (F_CORE, B_KV_READ, B_KV_WRITE)
-_EXPERT_PART = (F_ROUTED, B_ROUTED, B_ACTIVATION, N_UP_EXPERTS, N_OUT_EXPERTS)
-
-
-def _shares() -> np.ndarray:
-    """Which ledger entries each regime counts: all of a prefill or midfill; the three decode lines split a decode step."""
-    shares = np.ones((N_REGIMES, LEDGER_WIDTH))
-    shares[[DECODE_ATTENTION, DECODE_EXPERTS]] = 0.0
-    shares[DECODE_ATTENTION, list(_ATTENTION_PART)] = 1.0
-    shares[DECODE_EXPERTS, list(_EXPERT_PART)] = 1.0
-    shares[DECODE_SHARED] -= shares[DECODE_ATTENTION] + shares[DECODE_EXPERTS]
-    return shares
-
-
-SHARES = _shares()
-
 
 @kernel
-def scan_work(row: Any, new: float, prefix: float, entry_scale: float) -> tuple[float, float, float, float]:
-    """FLOPs of pairs, FLOPs of up-projecting the prefix, bytes read and bytes written: one request, one scan."""
-    read, stride, limit = int(row[SCAN_READ]), row[SCAN_STRIDE], row[SCAN_LIMIT]
-    entry_bytes = row[SCAN_ENTRY_BYTES] * entry_scale
-    written = new / stride
-    if read == 2:  # READ_CHUNK
-        pairs = chunked_pairs(new, prefix, limit)
-        entries = chunk_entries_read(prefix, limit)
-        written = min(new, limit)
-    elif read == 1:  # READ_RECENT
-        pairs = seen_pairs(new, prefix, stride, limit)
-        entries = window_entries_read(prefix, limit)
-        written = min(new, limit)
+def scan_work(scans: Any, i: int, new: float, prefix: float) -> tuple[float, float, float, float]:
+    """FLOPs of pairs, FLOPs of up-projecting the prefix, entries read and entries written: one request, one scan."""
+    read, stride, limit = scans[i, SCAN_READ], scans[i, SCAN_STRIDE], scans[i, SCAN_LIMIT]
+    entries, written = prefix, new
+    if read == READ_CHUNK:
+        pairs, entries, written = chunked_pairs(new, prefix, limit), chunk_entries_read(prefix, limit), min(new, limit)
+    elif read == READ_RECENT:
+        pairs, entries, written = seen_pairs(new, prefix, stride, limit), window_entries_read(prefix, limit), min(new, limit)
+    elif stride == 1.0 and limit == np.inf:
+        pairs = causal_pairs(new, prefix)
     else:
-        pairs = seen_pairs(new, prefix, stride, limit)
+        pairs, written = seen_pairs(new, prefix, stride, limit), new / stride
         entries = np.floor(prefix / stride) if stride > 1.0 else prefix
-        if read == 3:  # READ_CHOSEN
+        if read == READ_CHOSEN:
             entries = chosen_entries_read(new, entries, limit)
-    flops, up_flops = pairs * row[SCAN_PAIR_FLOPS], 0.0
-    if row[SCAN_UP_FLOPS] > 0.0:
-        expanded, up = pairs * row[SCAN_EXPANDED_FLOPS], prefix * row[SCAN_UP_FLOPS]
+    flops, up_flops = pairs * scans[i, SCAN_PAIR_FLOPS], 0.0
+    if scans[i, SCAN_UP_FLOPS] > 0.0:  # a latent: the cheaper of its two forms
+        expanded, up = pairs * scans[i, SCAN_EXPANDED_FLOPS], prefix * scans[i, SCAN_UP_FLOPS]
         if expanded + up < flops:
             flops, up_flops = expanded, up
-    return flops, up_flops, entries * entry_bytes, written * entry_bytes
+    return flops, up_flops, entries, written
 
 
 @kernel
-def step(scans: Any, experts: Any, totals: Any, distinct: Any, hw: Any, new: float, prefix: float, point: Any, ledger: Any) -> None:
-    """Fill `ledger` with one forward pass: `batch` requests append `new` tokens each to `prefix` cached ones."""
-    requests, gpus = point[POINT_BATCH], point[POINT_GPUS]
-    tokens = new * requests
-    ledger[:] = 0.0
-    ledger[B_KV_WRITE] = requests * totals[TOTAL_STATE_BYTES]
-    if prefix > 0.0:  # a prefill starts from an empty state and only writes it
-        ledger[B_KV_READ] = requests * totals[TOTAL_STATE_BYTES]
+def entry_bytes(scans: Any, i: int, hw: Any, point: Any) -> float:
+    """Bytes of one cached entry of all layers of a scan, with the copies that tensor parallelism keeps of it."""
+    copies = cache_copies(point[POINT_GPUS], scans[i, SCAN_SHARDS]) if hw[HW_TENSOR] > 0.0 else 1.0
+    return float(scans[i, SCAN_ENTRY_BYTES] * point[POINT_KV_SCALE] * copies)
+
+
+@kernel
+def attention_work(scans: Any, totals: Any, hw: Any, point: Any, new: float, prefix: float, work: Any) -> float:
+    """Fill in the attention part of a step; what comes back are the FLOPs of expanding cached latents, which the rest counts."""
+    requests = point[POINT_BATCH]
+    flops, up_flops, written = new * totals[TOTAL_RECURRENT_FLOPS], 0.0, totals[TOTAL_STATE_BYTES]
+    read = written if prefix > 0.0 else 0.0  # a prefill starts from an empty state and only writes it
     for i in range(scans.shape[0]):
-        copies = gpus / min(gpus, scans[i, SCAN_SHARDS]) if hw[HW_TENSOR] > 0.0 else 1.0
-        flops, up_flops, read, written = scan_work(scans[i], new, prefix, point[POINT_KV_SCALE] * copies)
-        ledger[F_CORE] += requests * flops
-        ledger[F_ATTENTION] += requests * up_flops
-        ledger[B_KV_READ] += requests * read
-        ledger[B_KV_WRITE] += requests * written
-    ledger[F_CORE] += tokens * totals[TOTAL_TOKEN_FLOPS]
-    ledger[F_ATTENTION] += 2.0 * tokens * totals[TOTAL_ATTENTION]
-    ledger[F_DENSE] = 2.0 * tokens * totals[TOTAL_DENSE]
-    ledger[F_SHARED] = 2.0 * tokens * totals[TOTAL_SHARED]
-    ledger[F_ROUTER] = 2.0 * tokens * totals[TOTAL_ROUTER]
-    ledger[F_HEAD] = 2.0 * requests * totals[TOTAL_HEAD]  # the last token of each request
-    ledger[B_ATTENTION] = totals[TOTAL_ATTENTION_BYTES]
-    ledger[B_DENSE] = totals[TOTAL_DENSE_BYTES]
-    ledger[B_SHARED] = totals[TOTAL_SHARED_BYTES]
-    ledger[B_HEAD] = totals[TOTAL_HEAD_BYTES]
-    for i in range(experts.shape[0]):
-        row = experts[i]
-        moved = tokens * (row[EXPERT_SENT] + row[EXPERT_RETURNED])
-        ledger[F_ROUTED] += tokens * row[EXPERT_FLOPS]
-        ledger[B_ROUTED] += distinct[i] * row[EXPERT_BYTES]
-        ledger[B_ACTIVATION] += moved
-        ledger[N_UP_EXPERTS] += moved * remote_frac(gpus)
-        ledger[N_OUT_EXPERTS] += moved / row[EXPERT_TOP_K] * remote_domains(gpus, hw[HW_DOMAIN], row[EXPERT_TOP_K])
-    reduced = totals[TOTAL_DENSE_LAYERS] + hw[HW_TENSOR] * totals[TOTAL_ATTENTION_LAYERS]
-    ledger[N_UP_REDUCE] = reduced * gpus * reduce_bytes(tokens, gpus, totals[TOTAL_HIDDEN], OUTPUT_BYTES)
-    ledger[N_HOP] = (point[POINT_DEPTH] - 1.0) * tokens * totals[TOTAL_HIDDEN] * OUTPUT_BYTES
+        pair_flops, expansion, entries_read, entries_written = scan_work(scans, i, new, prefix)
+        size = entry_bytes(scans, i, hw, point)
+        flops += pair_flops
+        up_flops += expansion
+        read += entries_read * size
+        written += entries_written * size
+    flops *= requests
+    work[PART_ATTENTION, WORK_CORE_FLOPS] = work[PART_ATTENTION, WORK_FLOPS] = flops
+    work[PART_ATTENTION, WORK_FLOP_S], work[PART_ATTENTION, WORK_FLOP_J] = flops * totals[TOTAL_CORE_S], flops * totals[TOTAL_CORE_J]
+    work[PART_ATTENTION, WORK_KV_READ], work[PART_ATTENTION, WORK_KV_WRITE] = requests * read, requests * written
+    return float(requests * up_flops)
 
 
 @kernel
-def price(ledger: Any, share: Any, peaks: Any, hw: Any, flop_j: Any, point: Any, out: Any) -> None:
-    """Seconds and joules of the ledger entries a regime counts, on `gpus` accelerators per stage."""
+def expert_work(banks: Any, distinct: Any, row: int, hw: Any, point: Any, tokens: float, work: Any) -> None:
+    """Fill in the routed experts' part of a step."""
     gpus = point[POINT_GPUS]
-    flops, compute_s, joules = 0.0, 0.0, 0.0
-    for c in range(F_HEAD + 1):
-        amount = ledger[c] * share[c]
-        flops += amount
-        compute_s += amount / (gpus * peaks[c])
-        joules += amount * flop_j[c]
-    weights = 0.0
-    for c in range(B_ATTENTION, B_HEAD + 1):
-        weights += ledger[c] * share[c]
-    read, written = ledger[B_KV_READ] * share[B_KV_READ], ledger[B_KV_WRITE] * share[B_KV_WRITE]
-    activation = ledger[B_ACTIVATION] * share[B_ACTIVATION]
-    reduce = ledger[N_UP_REDUCE] * share[N_UP_REDUCE]
-    out_domain = ledger[N_OUT_EXPERTS] * share[N_OUT_EXPERTS]
-    if gpus > hw[HW_DOMAIN]:  # a reduction that spans domains crosses each domain's border once
-        out_domain += reduce * hw[HW_DOMAIN] / gpus
-    up = ledger[N_UP_EXPERTS] * share[N_UP_EXPERTS] + reduce
-    hop = ledger[N_HOP] * share[N_HOP]
-    memory_s = (weights + read + written + activation) / (gpus * hw[HW_MEMORY_S])
-    network_s = 0.0
-    if up > 0.0:
-        network_s = up / (gpus * hw[HW_UP_S])
-    if out_domain > 0.0:
-        network_s = max(network_s, out_domain / (gpus * hw[HW_OUT_S]))
-    hop_s = hop / (gpus * hw[HW_HOP_S]) if hop > 0.0 else 0.0
-    if hw[HW_OVERLAP] > 0.0:
-        roofline_s = max(compute_s, memory_s, network_s) + hop_s
-    else:
-        roofline_s = compute_s + memory_s + network_s + hop_s
-    out[OUT_FLOPS] = flops
-    out[OUT_CORE_FLOPS] = ledger[F_CORE] * share[F_CORE]
-    out[OUT_WEIGHT_BYTES] = weights
-    out[OUT_KV_READ_BYTES], out[OUT_KV_WRITE_BYTES] = read, written
-    out[OUT_ACTIVATION_BYTES] = activation
-    out[OUT_UP_BYTES], out[OUT_OUT_BYTES] = up, out_domain + hop
-    out[OUT_COMPUTE_S], out[OUT_MEMORY_S], out[OUT_NETWORK_S] = compute_s, memory_s, network_s
-    out[OUT_HOP_S], out[OUT_ROOFLINE_S] = hop_s, roofline_s
-    out[OUT_WEIGHTS_J] = weights * hw[HW_J_MEMORY]
-    out[OUT_KV_J] = (read + written) * hw[HW_J_MEMORY]
-    out[OUT_ACTIVATION_J] = activation * hw[HW_J_MEMORY]
-    out[OUT_NETWORK_J] = (up * hw[HW_J_UP] if up > 0.0 else 0.0) + ((out_domain + hop) * hw[HW_J_OUT] if out_domain + hop > 0.0 else 0.0)
-    out[OUT_FLOP_J] = joules
-    out[OUT_IDLE_J] = hw[HW_IDLE_W] * gpus * point[POINT_DEPTH] * roofline_s
+    flops = flop_s = flop_j = weights = moved = up = out = 0.0
+    for i in range(banks.shape[0]):
+        size = tokens * banks[i, BANK_MOVED_BYTES]
+        flops += tokens * banks[i, BANK_FLOPS]
+        flop_s += tokens * banks[i, BANK_FLOP_S]
+        flop_j += tokens * banks[i, BANK_FLOP_J]
+        weights += distinct[row, i] * banks[i, BANK_EXPERT_BYTES]
+        moved += size
+        up += size * remote_frac(gpus)
+        if gpus > hw[HW_DOMAIN]:
+            out += size / banks[i, BANK_TOP_K] * remote_domains(gpus, hw[HW_DOMAIN], banks[i, BANK_TOP_K])
+    work[PART_EXPERTS, WORK_FLOPS], work[PART_EXPERTS, WORK_FLOP_S], work[PART_EXPERTS, WORK_FLOP_J] = flops, flop_s, flop_j
+    work[PART_EXPERTS, WORK_WEIGHTS], work[PART_EXPERTS, WORK_ACTIVATION] = weights, moved
+    work[PART_EXPERTS, WORK_UP], work[PART_EXPERTS, WORK_OUT] = up, out
+
+
+@kernel
+def rest_work(totals: Any, hw: Any, point: Any, tokens: float, up_flops: float, work: Any) -> None:
+    """Fill in the rest of a step: matrices every token passes, the head, reductions, hops between stages."""
+    requests, gpus = point[POINT_BATCH], point[POINT_GPUS]
+    work[PART_REST, WORK_FLOPS] = tokens * totals[TOTAL_TOKEN_FLOPS] + requests * totals[TOTAL_REQUEST_FLOPS] + up_flops
+    work[PART_REST, WORK_FLOP_S] = tokens * totals[TOTAL_TOKEN_S] + requests * totals[TOTAL_REQUEST_S] + up_flops * totals[TOTAL_UP_S]
+    work[PART_REST, WORK_FLOP_J] = tokens * totals[TOTAL_TOKEN_J] + requests * totals[TOTAL_REQUEST_J] + up_flops * totals[TOTAL_UP_J]
+    work[PART_REST, WORK_WEIGHTS] = totals[TOTAL_REST_BYTES]
+    # Reduced inside each domain, then between the domains: together the 2(G-1)/G of one ring.
+    layers = totals[TOTAL_DENSE_LAYERS] + hw[HW_TENSOR] * totals[TOTAL_ATTENTION_LAYERS]
+    domains = max(gpus / hw[HW_DOMAIN], 1.0)
+    work[PART_REST, WORK_UP] = layers * gpus * reduce_bytes(tokens, gpus / domains, totals[TOTAL_HIDDEN], OUTPUT_BYTES)
+    work[PART_REST, WORK_OUT] = layers * domains * reduce_bytes(tokens, domains, totals[TOTAL_HIDDEN], OUTPUT_BYTES)
+    work[PART_REST, WORK_HOP] = (point[POINT_DEPTH] - 1.0) * tokens * totals[TOTAL_HIDDEN] * OUTPUT_BYTES
+
+
+@kernel
+def step(scans: Any, banks: Any, totals: Any, hw: Any, distinct: Any, row: int, point: Any, new: float, prefix: float, work: Any) -> None:
+    """Fill `work` with one forward pass: `batch` requests append `new` tokens each to `prefix` cached ones."""
+    tokens = new * point[POINT_BATCH]
+    up_flops = attention_work(scans, totals, hw, point, new, prefix, work)
+    expert_work(banks, distinct, row, hw, point, tokens, work)
+    rest_work(totals, hw, point, tokens, up_flops, work)
+
+
+@kernel
+def price(work: Any, first: int, last: int, hw: Any, point: Any, fits: bool, details: bool, out: Any) -> int:
+    """Seconds and joules of parts first..last of a step on one stage's accelerators; what binds comes back: 0 compute, 1 memory, 2 network.
+
+    Seconds are NaN where the scenario does not fit.
+    """
+    gpus = point[POINT_GPUS]
+    core = flops = flop_s = flop_j = weights = read = written = activation = up = outside = hop = 0.0
+    for part in range(first, last + 1):
+        core += work[part, WORK_CORE_FLOPS]
+        flops += work[part, WORK_FLOPS]
+        flop_s += work[part, WORK_FLOP_S]
+        flop_j += work[part, WORK_FLOP_J]
+        weights += work[part, WORK_WEIGHTS]
+        read += work[part, WORK_KV_READ]
+        written += work[part, WORK_KV_WRITE]
+        activation += work[part, WORK_ACTIVATION]
+        up += work[part, WORK_UP]
+        outside += work[part, WORK_OUT]
+        hop += work[part, WORK_HOP]
+    size = weights + (read + written) + activation
+    each = 1.0 / gpus
+    compute_s, memory_s = flop_s * each, size * each / hw[HW_MEMORY_S]
+    up_s, out_s = up * each / hw[HW_UP_S] if up > 0.0 else 0.0, outside * each / hw[HW_OUT_S] if outside > 0.0 else 0.0
+    network_s, hop_s = max(up_s, out_s), hop * each / hw[HW_HOP_S] if hop > 0.0 else 0.0
+    busy_s = max(compute_s, memory_s, network_s) if hw[HW_OVERLAP] > 0.0 else compute_s + memory_s + network_s
+    network_j = (up * hw[HW_J_UP] if up > 0.0 else 0.0) + ((outside + hop) * hw[HW_J_OUT] if outside + hop > 0.0 else 0.0)
+    idle_j = hw[HW_IDLE_W] * gpus * point[POINT_DEPTH] * (busy_s + hop_s)
+    shown = 1.0 if fits else np.nan
+    out[OUT_FLOPS], out[OUT_BYTES], out[OUT_WEIGHT_BYTES], out[OUT_KV_BYTES] = flops, size, weights, read + written
+    out[OUT_ACTIVATION_BYTES], out[OUT_INTENSITY] = activation, flops / size
+    out[OUT_ROOFLINE_S], out[OUT_ENERGY_J] = (busy_s + hop_s) * shown, size * hw[HW_J_MEMORY] + flop_j + network_j + idle_j
+    if details:
+        out[OUT_CORE_FLOPS], out[OUT_KV_READ_BYTES], out[OUT_KV_WRITE_BYTES] = core, read, written
+        out[OUT_NETWORK_BYTES] = up + outside + hop
+        out[OUT_RIDGE] = flops / size * memory_s / compute_s  # of this regime's own mix of formats: where both times are equal
+        out[OUT_COMPUTE_FRAC], out[OUT_MEMORY_FRAC] = compute_s / (busy_s + hop_s), memory_s / (busy_s + hop_s)
+        out[OUT_NETWORK_FRAC] = network_s / (busy_s + hop_s)
+        out[OUT_COMPUTE_S], out[OUT_MEMORY_S], out[OUT_NETWORK_S] = compute_s * shown, memory_s * shown, network_s * shown
+        out[OUT_HOP_S] = hop_s * shown
+        out[OUT_ESTIMATE_S] = estimate(compute_s, memory_s, network_s, hop_s, last == PART_REST, hw) * shown
+        out[OUT_WEIGHTS_J], out[OUT_KV_J] = weights * hw[HW_J_MEMORY], (read + written) * hw[HW_J_MEMORY]
+        out[OUT_ACTIVATION_J], out[OUT_NETWORK_J] = activation * hw[HW_J_MEMORY], network_j
+        out[OUT_FLOP_J], out[OUT_IDLE_J] = flop_j, idle_j
+    if network_s > compute_s and network_s > memory_s:
+        return 2
+    return 1 if memory_s > compute_s else 0
+
+
+@kernel
+def estimate(compute_s: float, memory_s: float, network_s: float, hop_s: float, has_rest: bool, hw: Any) -> float:
+    """Each resource's bound over its efficiency, plus the floor of the layers; NaN where no efficiencies are stated.
+
+    A decode step passes its layers once: its floor is charged to the line that holds the rest of the step.
+    """
+    compute, memory, network = compute_s / hw[HW_COMPUTE_FRAC], memory_s / hw[HW_MEMORY_FRAC], network_s / hw[HW_NETWORK_FRAC]
+    busy = np.maximum(np.maximum(compute, memory), network) if hw[HW_OVERLAP] > 0.0 else compute + memory + network
+    return float(busy + hop_s / hw[HW_NETWORK_FRAC] + (hw[HW_FLOOR_S] if has_rest else 0.0))
+
+
+@kernel
+def stage_bytes(scans: Any, totals: Any, hw: Any, point: Any) -> tuple[float, float, float, float]:
+    """Weights, KV, buffers and margin of one stage of a full pipe, in the order of STAGE_*."""
+    context = point[POINT_CONTEXT]
+    held = totals[TOTAL_STATE_BYTES]
+    for i in range(scans.shape[0]):
+        recent = scans[i, SCAN_READ] == READ_RECENT or scans[i, SCAN_READ] == READ_CHUNK
+        limit = scans[i, SCAN_LIMIT] if recent else np.inf
+        held += entry_bytes(scans, i, hw, point) * kept_entries(context, scans[i, SCAN_STRIDE], limit)
+    in_flight = min(point[POINT_BATCH] * point[POINT_NEW], hw[HW_CHUNK])
+    buffers = 2.0 * in_flight * totals[TOTAL_HIDDEN] * OUTPUT_BYTES
+    margin = hw[HW_MARGIN_FRAC] * hw[HW_CAPACITY] * point[POINT_GPUS]
+    return totals[TOTAL_WEIGHT_BYTES] / point[POINT_DEPTH], point[POINT_BATCH] * held * hw[HW_KV_COPIES], buffers, margin
+
+
+@kernel
+def stages(scans: Any, totals: Any, hw: Any, points: Any, out: Any) -> None:
+    """What a stage holds at every point: points[N, POINT_WIDTH], out[4, N]."""
+    for i in range(points.shape[0]):
+        out[STAGE_WEIGHTS, i], out[STAGE_KV, i], out[STAGE_BUFFERS, i], out[STAGE_MARGIN, i] = stage_bytes(scans, totals, hw, points[i])
+
+
+@kernel
+def place_on(grid: Any, values: Any, index: int, place: Any, point: Any) -> None:
+    """Set `place` and `point` to the index-th point of the grid, last axis fastest."""
+    for a in range(grid.shape[0] - 1, -1, -1):
+        place[a] = index % grid[a, GRID_LENGTH]
+        index //= grid[a, GRID_LENGTH]
+        point[grid[a, GRID_LEAF]] = point[grid[a, GRID_ALSO]] = values[grid[a, GRID_FIRST] + place[a]]
+
+
+@kernel
+def advance(grid: Any, values: Any, place: Any, point: Any) -> None:
+    """Move `place` and `point` to the next point of the grid."""
+    for a in range(grid.shape[0] - 1, -1, -1):
+        place[a] += 1
+        if place[a] == grid[a, GRID_LENGTH]:
+            place[a] = 0
+        point[grid[a, GRID_LEAF]] = point[grid[a, GRID_ALSO]] = values[grid[a, GRID_FIRST] + place[a]]
+        if place[a] != 0:
+            return
+
+
+@kernel
+def table_row(grid: Any, place: Any, tables: Any, which: int) -> int:
+    """Row of this place in the table of distinct experts of a prefill (0), midfill (1) or decode step (2)."""
+    row = tables[which]
+    for a in range(grid.shape[0]):
+        row += place[a] * grid[a, GRID_TABLES + which]
+    return int(row)
 
 
 @kernel
 def evaluate(
-    scans: Any, experts: Any, totals: Any, peaks: Any, hw: Any, flop_j: Any, shares: Any, points: Any, distinct: Any, out: Any
+    scans: Any,
+    banks: Any,
+    totals: Any,
+    hw: Any,
+    base: Any,
+    grid: Any,
+    values: Any,
+    distinct: Any,
+    tables: Any,
+    wanted: Any,
+    start: int,
+    stop: int,
+    out: Any,
+    bound: Any,
+    fits: Any,
 ) -> None:
-    """All regimes at every point: points[N, POINT_WIDTH], distinct[N, 3, M], out[N, N_REGIMES, OUT_WIDTH].
+    """All regimes at points start..stop of a grid: out[len(wanted), N, N_REGIMES], bound[N, N_REGIMES], fits[N].
 
-    `distinct` holds the distinct experts of a prefill, a midfill and a decode step for each expert row.
+    base[POINT_WIDTH] holds what no axis moves; distinct[row, bank] the distinct experts per layer, tables the first row of a
+    prefill's, a midfill's and a decode step's.
     """
-    ledger = np.zeros(LEDGER_WIDTH)
-    for i in range(points.shape[0]):
-        point = points[i]
-        step(scans, experts, totals, distinct[i, 0], hw, point[POINT_PROMPT], 0.0, point, ledger)
-        price(ledger, shares[PREFILL], peaks, hw, flop_j, point, out[i, PREFILL])
-        step(scans, experts, totals, distinct[i, 1], hw, point[POINT_NEW], point[POINT_CONTEXT], point, ledger)
-        price(ledger, shares[MIDFILL], peaks, hw, flop_j, point, out[i, MIDFILL])
-        step(scans, experts, totals, distinct[i, 2], hw, 1.0, point[POINT_CONTEXT], point, ledger)
-        for regime in range(DECODE_ATTENTION, N_REGIMES):
-            price(ledger, shares[regime], peaks, hw, flop_j, point, out[i, regime])
+    point, place = base.copy(), np.zeros(grid.shape[0], np.int64)
+    work, row = np.zeros((3, WORK_WIDTH)), np.empty(OUT_WIDTH)
+    details = wanted.size > 0 and wanted.max() >= OUT_CONTRACT
+    place_on(grid, values, start, place, point)
+    for i in range(start, stop):
+        weights, kv, buffers, margin = stage_bytes(scans, totals, hw, point)
+        fits[i] = weights + kv + buffers + margin <= hw[HW_CAPACITY] * point[POINT_GPUS]
+        for regime in range(N_REGIMES):
+            first, last = PART_ATTENTION, PART_REST
+            if regime == PREFILL:
+                step(scans, banks, totals, hw, distinct, table_row(grid, place, tables, 0), point, point[POINT_PROMPT], 0.0, work)
+            elif regime == MIDFILL:
+                at = table_row(grid, place, tables, 1)
+                step(scans, banks, totals, hw, distinct, at, point, point[POINT_NEW], point[POINT_CONTEXT], work)
+            else:
+                first = last = regime - DECODE_ATTENTION
+            if regime == DECODE_ATTENTION:
+                step(scans, banks, totals, hw, distinct, table_row(grid, place, tables, 2), point, 1.0, point[POINT_CONTEXT], work)
+            bound[i, regime] = price(work, first, last, hw, point, fits[i], details, row)
+            for c in range(wanted.size):
+                out[c, i, regime] = row[wanted[c]]
+        advance(grid, values, place, point)

@@ -8,9 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from physics.formats import OUTPUT_BYTES
-from physics.layers import READ_CHUNK, READ_RECENT
+from physics import kernels as k
+from physics.pipeline import cache_copies
 from physics.scenario import Scenario
+from physics.workload import LEAVES, base_point, hardware, workload
+
+PARTS = ("weights", "kv", "buffers", "margin")
 
 
 @dataclass(frozen=True)
@@ -53,20 +56,7 @@ def kv_copies(scenario: Scenario, shards: int) -> float:
     """
     if scenario.attention_parallel == "data":
         return 1.0
-    return scenario.gpus_per_stage / min(scenario.gpus_per_stage, shards)
-
-
-def kv_request_bytes(scenario: Scenario, context_tokens: Any) -> Any:
-    """Cache, windows and state of one request at a context, all layers [B].
-
-    context_tokens: tokens held, scalar or array [token].
-    """
-    context = np.asarray(context_tokens, float)
-    held = np.full(context.shape, scenario.model.state_bytes())
-    for layers, scan in scenario.model.scans(scenario.kv_dtype):
-        kept = np.minimum(context, scan.limit) if scan.read in (READ_RECENT, READ_CHUNK) else context / scan.stride
-        held = held + layers * scan.bytes_per_entry * scenario.kv_scale * kv_copies(scenario, scan.shards) * kept
-    return held
+    return float(cache_copies(scenario.gpus_per_stage, shards))
 
 
 def memory_parts(scenario: Scenario, **axes: Any) -> dict[str, Any]:
@@ -74,25 +64,17 @@ def memory_parts(scenario: Scenario, **axes: Any) -> dict[str, Any]:
 
     axes: context_tokens, batch, new_tokens, pipeline_depth, gpus_per_stage or kv_bytes_per_token as scalars or arrays.
     """
-    s = scenario
-
-    def value(name: str) -> Any:
-        return np.asarray(axes.get(name, getattr(s, name)), float)
-
-    kv = kv_request_bytes(s, value("context_tokens"))
-    if axes.get("kv_bytes_per_token") is not None:
-        kv_fixed = s.model.state_bytes()
-        kv = kv_fixed + (kv - kv_fixed) * value("kv_bytes_per_token") / s.kv_token_bytes
-    in_flight = np.minimum(value("batch") * value("new_tokens"), s.chunk_tokens)
-    capacity = s.machine.memory_bytes * value("gpus_per_stage")
-    parts = {
-        "weights": s.model.weight_bytes(s.weight_dtype) / value("pipeline_depth"),
-        "kv": value("batch") * kv * (2.0 if s.double_buffered else 1.0),
-        "buffers": 2.0 * in_flight * s.model.hidden * OUTPUT_BYTES,
-        "margin": s.memory_margin_frac * capacity,
-    }
+    s, work = scenario, workload(scenario)
+    given = {name: np.asarray(value, float) for name, value in axes.items()}
+    shape = np.broadcast_shapes(*(value.shape for value in given.values()))
+    points = np.broadcast_to(base_point(s), (*shape, k.POINT_WIDTH)).copy()
+    for name, value in given.items():
+        points[..., LEAVES[name]] = value / s.model.kv_bytes_per_token(s.kv_dtype) if name == "kv_bytes_per_token" else value
+    held = np.empty((4, points.size // k.POINT_WIDTH))
+    k.stages(work.scans, work.totals, hardware(s), points.reshape(-1, k.POINT_WIDTH), held)
+    parts: dict[str, Any] = dict(zip(PARTS, held.reshape(4, *shape), strict=True))
     parts["total"] = parts["weights"] + parts["kv"] + parts["buffers"] + parts["margin"]
-    parts["capacity"] = capacity
+    parts["capacity"] = s.machine.memory_bytes * points[..., k.POINT_GPUS]
     return parts
 
 

@@ -8,7 +8,37 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from physics._numba import formula
+
+
+@formula
+def kept_entries(context_tokens: Any, stride: Any, limit: Any) -> Any:
+    """Cache entries one layer keeps of one request: context / stride, at most `limit` [entry].
+
+    context_tokens: tokens of the request [token].
+    stride: tokens per entry [token].
+    limit: window or chunk that bounds what is kept; infinity for a cache that grows [entry].
+
+    >>> float(kept_entries(1000, 1, 128))
+    128.0
+    """
+    return np.minimum(context_tokens / stride, limit)
+
+
+@formula
+def cache_copies(accelerators: Any, shards: Any) -> Any:
+    """Copies of a cache entry a stage holds and reads under tensor parallelism: G / min(G, shards) [1].
+
+    Each accelerator holds the heads it computes; few heads, or a latent that all heads share, repeat.
+    accelerators: G of the stage [1].
+    shards: accelerators that can split one entry by heads [1].
+
+    >>> float(cache_copies(16, 8))
+    2.0
+    """
+    return accelerators / np.minimum(accelerators, shards)
 
 
 @formula

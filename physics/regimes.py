@@ -1,114 +1,43 @@
-"""Scenario to the regimes' results: the only place where formulas, memory and machine meet."""
+"""Scenario to the regimes' results: the columns, the experts a step touches, and the call of the compiled step."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from physics import kernels as k
-from physics.memory import stage_memory
-from physics.scenario import Efficiencies, Scenario
-from physics.workload import Workload, workload
+from physics.scenario import Scenario
+from physics.workload import base_point, hardware, workload
 
 REGIMES = ("prefill", "midfill", "decode_attention", "decode_experts", "decode_shared")
 DECODE = REGIMES[2:]
 BOUNDS = ("compute", "memory", "network")
 
-
-def hardware(s: Scenario) -> np.ndarray:
-    """The machine and the options as the kernel reads them."""
-    hw = np.zeros(k.HW_WIDTH)
-    machine = s.machine
-    hw[k.HW_MEMORY_S], hw[k.HW_UP_S] = machine.memory_bytes_per_s, machine.scale_up_bytes_per_s
-    hw[k.HW_DOMAIN], hw[k.HW_OUT_S] = machine.scale_up_domain, machine.scale_out_bytes_per_s
-    hw[k.HW_HOP_S] = s.hop_bytes_per_s
-    hw[k.HW_OVERLAP], hw[k.HW_TENSOR] = s.overlap, s.attention_parallel == "tensor"
-    for index, level in ((k.HW_J_MEMORY, "memory"), (k.HW_J_UP, "scale_up"), (k.HW_J_OUT, "scale_out")):
-        found = machine.levels.get((level, s.energy_accounting))
-        hw[index] = found.j_per_byte if found else np.nan
-    hw[k.HW_IDLE_W] = machine.idle_w
-    return hw
-
-
-def flop_joules(s: Scenario, work: Workload) -> np.ndarray:
-    """Joules of one FLOP of each class, by the format it computes in; NaN where no source gives it."""
-    return np.array([s.machine.flop_j[name].j_per_byte if name in s.machine.flop_j else np.nan for name in work.formats])
-
-
-def point(s: Scenario) -> np.ndarray:
-    """The scenario's own numeric leaves in the kernel's order."""
-    values = np.empty(k.POINT_WIDTH)
-    values[k.POINT_PROMPT], values[k.POINT_CONTEXT], values[k.POINT_BATCH] = s.prefill_tokens, s.context_tokens, s.batch
-    values[k.POINT_NEW], values[k.POINT_KV_SCALE] = s.new_tokens, s.kv_scale
-    values[k.POINT_DEPTH], values[k.POINT_GPUS] = s.pipeline_depth, s.gpus_per_stage
-    return values
-
-
-def distinct_experts(s: Scenario, prompt: Any, new: Any, batch: Any) -> np.ndarray:
-    """Distinct experts per layer of a prefill, a midfill and a decode step, for each group of MoE layers: [..., 3, M]."""
-    shape = np.broadcast(prompt, new, batch).shape
-    moes = s.model.moe_groups
-    distinct = np.zeros((*shape, 3, len(moes)))
-    for column, (_, moe) in enumerate(moes):
-        for row, tokens in enumerate((prompt, new, 1.0)):
-            distinct[..., row, column] = s.routing.distinct_experts(moe.n_experts, moe.top_k, batch, tokens)  # type: ignore[union-attr]
-    return distinct
-
-
-def evaluate_points(s: Scenario, points: np.ndarray, distinct: np.ndarray) -> np.ndarray:
-    """Raw results [N, regime, column] at every point of one scenario's model, machine and options."""
-    work = workload(s)
-    out = np.empty((len(points), k.N_REGIMES, k.OUT_WIDTH))
-    arrays = (work.scans, work.experts, work.totals, work.peaks, hardware(s), flop_joules(s, work), k.SHARES)
-    k.evaluate(*arrays, points, distinct, out)
-    return out
-
-
-def columns(raw: np.ndarray, fits: Any, efficiencies: Efficiencies | None, layers: int, overlap: bool) -> dict[str, np.ndarray]:
-    """Named results from raw ones, [..., regime] each; seconds are withheld (NaN) where the scenario does not fit."""
-    speed = np.where(np.asarray(fits)[..., None], 1.0, np.nan)
-    weight, activation = raw[..., k.OUT_WEIGHT_BYTES], raw[..., k.OUT_ACTIVATION_BYTES]
-    kv_read, kv_write = raw[..., k.OUT_KV_READ_BYTES], raw[..., k.OUT_KV_WRITE_BYTES]
-    total = weight + kv_read + kv_write + activation
-    seconds = {name: raw[..., index] for name, index in _SECONDS.items()}
-    resources = np.stack([seconds["compute_s"], seconds["memory_s"], seconds["network_s"]], axis=-1)
-    flops, roofline = raw[..., k.OUT_FLOPS], seconds["roofline_s"]
-    joules = {name: raw[..., index] for name, index in _JOULES.items()}
-    result = {
-        "flops": flops,
-        "core_flops": raw[..., k.OUT_CORE_FLOPS],
-        "bytes": total,
-        "weight_bytes": weight,
-        "kv_bytes": kv_read + kv_write,
-        "kv_read_bytes": kv_read,
-        "kv_write_bytes": kv_write,
-        "activation_bytes": activation,
-        "network_bytes": raw[..., k.OUT_UP_BYTES] + raw[..., k.OUT_OUT_BYTES],
-    }
-    with np.errstate(divide="ignore", invalid="ignore"):
-        result["intensity_flops_per_byte"] = flops / total
-        # The ridge of this regime's own mix of formats: where its compute and memory times are equal.
-        result["ridge_flops_per_byte"] = result["intensity_flops_per_byte"] * seconds["memory_s"] / seconds["compute_s"]
-        for index, name in enumerate(BOUNDS):
-            result[f"{name}_frac"] = resources[..., index] / roofline
-    result["bound_index"] = np.argmax(resources, axis=-1)
-    result.update({name: value * speed for name, value in seconds.items()})
-    result["estimate_s"] = _estimate(resources, seconds["hop_s"], efficiencies, layers, overlap) * speed
-    result["energy_j"] = sum(joules.values())
-    result.update(joules)
-    return result
-
-
-_SECONDS = {
+_INDEX = {
+    "flops": k.OUT_FLOPS,
+    "core_flops": k.OUT_CORE_FLOPS,
+    "bytes": k.OUT_BYTES,
+    "weight_bytes": k.OUT_WEIGHT_BYTES,
+    "kv_bytes": k.OUT_KV_BYTES,
+    "kv_read_bytes": k.OUT_KV_READ_BYTES,
+    "kv_write_bytes": k.OUT_KV_WRITE_BYTES,
+    "activation_bytes": k.OUT_ACTIVATION_BYTES,
+    "network_bytes": k.OUT_NETWORK_BYTES,
+    "intensity_flops_per_byte": k.OUT_INTENSITY,
+    "ridge_flops_per_byte": k.OUT_RIDGE,
+    "compute_frac": k.OUT_COMPUTE_FRAC,
+    "memory_frac": k.OUT_MEMORY_FRAC,
+    "network_frac": k.OUT_NETWORK_FRAC,
     "compute_s": k.OUT_COMPUTE_S,
     "memory_s": k.OUT_MEMORY_S,
     "network_s": k.OUT_NETWORK_S,
     "hop_s": k.OUT_HOP_S,
     "roofline_s": k.OUT_ROOFLINE_S,
-}
-_JOULES = {
+    "estimate_s": k.OUT_ESTIMATE_S,
+    "energy_j": k.OUT_ENERGY_J,
     "energy_weights_j": k.OUT_WEIGHTS_J,
     "energy_kv_j": k.OUT_KV_J,
     "energy_activation_j": k.OUT_ACTIVATION_J,
@@ -116,27 +45,76 @@ _JOULES = {
     "energy_flop_j": k.OUT_FLOP_J,
     "energy_idle_j": k.OUT_IDLE_J,
 }
+COLUMNS = tuple(_INDEX)
+"""Every numeric column of `regimes`, in order; `bound` and `fits` come with them."""
+CONTRACT_COLUMNS = tuple(name for name, index in _INDEX.items() if index < k.OUT_CONTRACT)
+"""The numeric columns of the public contract, cheaper than the others."""
 
 
-def _estimate(resources: np.ndarray, hop_s: np.ndarray, e: Efficiencies | None, layers: int, overlap: bool) -> np.ndarray:
-    """Bound of each resource over its efficiency, plus the floor of the layers; NaN where no efficiencies are stated."""
-    if e is None:
-        return np.full(resources.shape[:-1], np.nan)
-    slowed = resources / np.array([e.compute_frac, e.memory_frac, e.network_frac])
-    busy = slowed.max(axis=-1) if overlap else slowed.sum(axis=-1)
-    # A decode step passes its layers once: its floor is charged to the line that holds the rest of the step.
-    passes = np.array([1.0, 1.0, 0.0, 0.0, 1.0])
-    return np.asarray(busy + hop_s / e.network_frac + passes * layers * e.layer_floor_s)
+@dataclass(frozen=True)
+class Grid:
+    """Axes of a sweep as the kernel walks them: see `kernels.evaluate`. Without axes it is one point."""
+
+    axes: np.ndarray
+    values: np.ndarray
+    distinct: np.ndarray
+    tables: np.ndarray
+    size: int
+
+
+def distinct_experts(s: Scenario, batch: Any, tokens: Any) -> np.ndarray:
+    """Distinct experts per layer that a step touches, for each bank of equal experts: [..., bank].
+
+    batch: requests in the group. tokens: tokens each of them brings; both broadcast.
+    """
+    banks = workload(s).experts
+    if not banks:
+        return np.zeros((*np.broadcast(batch, tokens).shape, 0))
+    touched = [s.routing.distinct_experts(experts, top_k, batch, tokens) for experts, top_k in banks]  # type: ignore[union-attr]
+    return np.stack([np.asarray(one, float) for one in touched], axis=-1)
+
+
+def single_point(s: Scenario) -> Grid:
+    """The grid of a single scenario."""
+    tokens = np.array([s.prefill_tokens, s.new_tokens, 1.0])
+    return Grid(np.zeros((0, k.GRID_WIDTH), np.int64), np.zeros(0), distinct_experts(s, float(s.batch), tokens), np.arange(3), 1)
+
+
+class Evaluation:
+    """Results of one scenario over a grid, filled in part by part; parts may be filled by several threads at once."""
+
+    def __init__(self, s: Scenario, grid: Grid, columns: tuple[str, ...]) -> None:
+        work = workload(s)
+        self.columns, self.grid = columns, grid
+        self.values = np.empty((len(columns), grid.size, k.N_REGIMES))
+        self.bound, self.fits = np.empty((grid.size, k.N_REGIMES), np.int8), np.empty(grid.size, np.bool_)
+        self._inputs = (work.scans, work.banks, work.totals, hardware(s), base_point(s))
+        self._wanted = np.array([_INDEX[name] for name in columns], np.int64)
+
+    def fill(self, start: int, stop: int) -> None:
+        """Evaluate points start..stop of the grid."""
+        grid = self.grid
+        where = (grid.axes, grid.values, grid.distinct, grid.tables, self._wanted, start, stop)
+        k.evaluate(*self._inputs, *where, self.values, self.bound, self.fits)
+
+    def arrays(self, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
+        """Results by name, each of the grid's shape and the five regimes; views, not copies."""
+        full = (*shape, k.N_REGIMES)
+        result: dict[str, np.ndarray] = {name: values.reshape(full) for name, values in zip(self.columns, self.values, strict=True)}
+        result["bound_index"] = self.bound.reshape(full)
+        result["fits"] = np.broadcast_to(self.fits.reshape(shape)[..., None], full)
+        return result
+
+
+def _one(s: Scenario) -> Evaluation:
+    evaluation = Evaluation(s, single_point(s), COLUMNS)
+    evaluation.fill(0, 1)
+    return evaluation
 
 
 def regime_arrays(s: Scenario) -> dict[str, np.ndarray]:
     """The regimes' results as arrays of five: the fast path under `regimes` [see `regimes` for the columns]."""
-    distinct = distinct_experts(s, float(s.prefill_tokens), float(s.new_tokens), float(s.batch))
-    raw = evaluate_points(s, point(s)[None], distinct[None])[0]
-    fits = stage_memory(s).fits
-    result = columns(raw, fits, s.efficiencies, s.model.n_layers, s.overlap)
-    result["fits"] = np.full(k.N_REGIMES, fits)
-    return result
+    return _one(s).arrays(())
 
 
 def regimes(scenario: Scenario) -> pd.DataFrame:
@@ -150,8 +128,11 @@ def regimes(scenario: Scenario) -> pd.DataFrame:
 
     scenario: frozen inputs, validated.
     """
-    result = regime_arrays(scenario)
-    index = result.pop("bound_index")
-    frame = pd.DataFrame(result, index=pd.Index(REGIMES, name="regime"))
-    frame.insert(list(result).index("roofline_s") + 1, "bound", [BOUNDS[i] for i in index])
+    one = _one(scenario)
+    frame = pd.DataFrame(one.values[:, 0].T, index=_ROWS, columns=_NUMBERS)
+    frame.insert(COLUMNS.index("roofline_s") + 1, "bound", [BOUNDS[i] for i in one.bound[0]])
+    frame["fits"] = bool(one.fits[0])
     return frame
+
+
+_ROWS, _NUMBERS = pd.Index(REGIMES, name="regime"), pd.Index(COLUMNS)

@@ -14,11 +14,11 @@ import numpy as np
 import pandas as pd
 
 from physics import kernels as k
-from physics.memory import memory_parts
-from physics.regimes import BOUNDS, REGIMES, columns, distinct_experts, evaluate_points
+from physics.regimes import BOUNDS, COLUMNS, CONTRACT_COLUMNS, REGIMES, Evaluation, Grid, distinct_experts
 from physics.scenario import RANGES, Scenario
+from physics.workload import LEAVES
 
-AXES = ("context_tokens", "batch", "kv_bytes_per_token", "pipeline_depth", "new_tokens", "prompt_tokens", "gpus_per_stage")
+AXES = tuple(LEAVES)
 CHUNK = 16_384
 
 Progress = Callable[[int, int], bool | None]
@@ -49,76 +49,97 @@ def _axis(s: Scenario, name: str, values: Iterable[Any]) -> np.ndarray:
     return axis
 
 
-def sweep_arrays(scenario: Scenario, progress: Progress | None = None, **axes: Iterable[Any]) -> dict[str, np.ndarray]:
+def _columns(columns: str | Iterable[str] | None) -> tuple[str, ...]:
+    """Names of the columns asked for: None the public contract's, "all" every one."""
+    if columns is None:
+        return CONTRACT_COLUMNS
+    names = COLUMNS if columns == "all" else (columns,) if isinstance(columns, str) else tuple(columns)
+    for name in names:
+        if name not in COLUMNS:
+            raise ValueError(f"columns: {name!r} is not one of {', '.join(COLUMNS)}")
+    return names
+
+
+def _grid(s: Scenario, axes: dict[str, np.ndarray]) -> Grid:
+    """The axes as the kernel walks them, and the distinct experts of each step over the axes it depends on."""
+    prompt = "context_tokens" if s.prompt_tokens is None and "prompt_tokens" not in axes else "prompt_tokens"
+    rows = np.zeros((len(axes), k.GRID_WIDTH), np.int64)
+    leaves = [np.zeros(0)]
+    for row, (name, values) in zip(rows, axes.items(), strict=True):
+        row[[k.GRID_LEAF, k.GRID_ALSO]] = LEAVES[name], k.POINT_PROMPT if name == prompt else LEAVES[name]
+        row[k.GRID_LENGTH], row[k.GRID_FIRST] = values.size, sum(map(len, leaves))
+        leaves.append(values / s.model.kv_bytes_per_token(s.kv_dtype) if name == "kv_bytes_per_token" else values)
+    tables: list[np.ndarray] = []
+    firsts = []
+    for which, tokens in enumerate((prompt, "new_tokens", "")):
+        table, rows[:, k.GRID_TABLES + which] = _touched(s, axes, tokens)
+        firsts.append(sum(map(len, tables)))
+        tables.append(table)
+    size = int(np.prod([values.size for values in axes.values()]))
+    return Grid(rows, np.concatenate(leaves), np.concatenate(tables), np.array(firsts), size)
+
+
+def _touched(s: Scenario, axes: dict[str, np.ndarray], tokens: str) -> tuple[np.ndarray, list[int]]:
+    """Distinct experts over the axes that move a step's tokens, [row, bank], and how far one place of each axis moves in it.
+
+    tokens: the axis that moves the tokens of each request, or empty for a decode step.
+    """
+    moving = [name for name in axes if name in (tokens, "batch")]
+    spread = dict(zip(moving, np.meshgrid(*(axes[name] for name in moving), indexing="ij", sparse=True), strict=True)) if moving else {}
+    fixed = {"context_tokens": s.prefill_tokens, "prompt_tokens": s.prefill_tokens, "new_tokens": s.new_tokens, "": 1}[tokens]
+    table = distinct_experts(s, spread.get("batch", float(s.batch)), spread.get(tokens, float(fixed)))
+    lengths = [axes[name].size if name in moving else 1 for name in axes]
+    strides = [int(np.prod(lengths[place + 1 :])) if name in moving else 0 for place, name in enumerate(axes)]
+    return table.reshape(-1, table.shape[-1]), strides
+
+
+def sweep_arrays(
+    scenario: Scenario, progress: Progress | None = None, columns: str | Iterable[str] | None = None, **axes: Iterable[Any]
+) -> dict[str, np.ndarray]:
     """Results of every point of the product of `axes`, without a frame.
 
     Values of integer fields may be real numbers, so that curves and crossings have a continuous axis.
     scenario: what stays fixed.
     progress: called after each chunk with (done, all); return False to cancel.
+    columns: names of `regimes`' numeric columns; None: the public contract's; "all".
     axes: field name -> values; any of AXES.
-    Returns the axes by name, and each column of `regimes` as an array of shape (axis lengths in order, 5 regimes).
-    Raises ValueError for an unknown axis or a value outside its range, SweepCancelledError when cancelled.
+    Returns the axes by name, each column as an array of shape (axis lengths in order, 5 regimes), and, always,
+    `bound_index` (0 compute, 1 memory, 2 network) and `fits`.
+    Raises ValueError for an unknown axis or column, or a value outside its range, SweepCancelledError when cancelled.
     """
     checked = {name: _axis(scenario, name, values) for name, values in axes.items()}
-    shape = tuple(axis.size for axis in checked.values())
-    raw = _evaluate(scenario, checked, shape, progress)
-    grid = dict(zip(checked, np.meshgrid(*checked.values(), indexing="ij", sparse=True), strict=True)) if checked else {}
-    parts = memory_parts(scenario, **grid)
-    fits = np.broadcast_to(parts["total"] <= parts["capacity"], shape)
-    result: dict[str, np.ndarray] = dict(checked)
-    result.update(columns(raw, fits, scenario.efficiencies, scenario.model.n_layers, scenario.overlap))
-    result["fits"] = np.broadcast_to(fits[..., None], (*shape, k.N_REGIMES))
-    return result
+    evaluation = Evaluation(scenario, _grid(scenario, checked), _columns(columns))
+    _fill(evaluation, progress)
+    return dict(checked) | evaluation.arrays(tuple(axis.size for axis in checked.values()))
 
 
-def _evaluate(s: Scenario, axes: dict[str, np.ndarray], shape: tuple[int, ...], progress: Progress | None) -> np.ndarray:
-    names = list(axes)
-    count = int(np.prod(shape))
-    raw = np.empty((count, k.N_REGIMES, k.OUT_WIDTH))
-
-    def run(start: int) -> None:
-        stop = min(start + CHUNK, count)
-        places = np.unravel_index(np.arange(start, stop), shape) if shape else ()
-        leaf = {name: axes[name][place] for name, place in zip(names, places, strict=True)}
-        points, distinct = _chunk(s, leaf, stop - start)
-        raw[start:stop] = evaluate_points(s, points, distinct)
-
+def _fill(evaluation: Evaluation, progress: Progress | None) -> None:
+    count = evaluation.grid.size
+    if count <= CHUNK:
+        evaluation.fill(0, count)
+        if progress is not None:
+            progress(count, count)
+        return
     starts = range(0, count, CHUNK)
-    if len(starts) == 1:
-        run(0)
-        return raw.reshape(*shape, k.N_REGIMES, k.OUT_WIDTH)
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        for done, _ in enumerate(pool.map(run, starts), 1):
+        chunks = pool.map(lambda start: evaluation.fill(start, min(start + CHUNK, count)), starts)
+        for done, _ in enumerate(chunks, 1):
             if progress is not None and progress(min(done * CHUNK, count), count) is False:
                 pool.shutdown(cancel_futures=True)
                 raise SweepCancelledError(f"sweep cancelled after {min(done * CHUNK, count):,} of {count:,} points")
-    return raw.reshape(*shape, k.N_REGIMES, k.OUT_WIDTH)
 
 
-def _chunk(s: Scenario, leaf: dict[str, np.ndarray], size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Points and distinct experts of one chunk."""
-    points = np.empty((size, k.POINT_WIDTH))
-    context = leaf.get("context_tokens", float(s.context_tokens))
-    prompt = leaf.get("prompt_tokens", context if s.prompt_tokens is None else float(s.prompt_tokens))
-    batch, new = leaf.get("batch", float(s.batch)), leaf.get("new_tokens", float(s.new_tokens))
-    points[:, k.POINT_PROMPT], points[:, k.POINT_CONTEXT] = prompt, context
-    points[:, k.POINT_BATCH], points[:, k.POINT_NEW] = batch, new
-    override = leaf.get("kv_bytes_per_token")
-    points[:, k.POINT_KV_SCALE] = s.kv_scale if override is None else override / s.model.kv_bytes_per_token(s.kv_dtype)
-    points[:, k.POINT_DEPTH] = leaf.get("pipeline_depth", float(s.pipeline_depth))
-    points[:, k.POINT_GPUS] = leaf.get("gpus_per_stage", float(s.gpus_per_stage))
-    distinct = distinct_experts(s, points[:, k.POINT_PROMPT], points[:, k.POINT_NEW], points[:, k.POINT_BATCH])
-    return points, distinct
-
-
-def sweep(scenario: Scenario, progress: Progress | None = None, **axes: Iterable[Any]) -> pd.DataFrame:
-    """Tidy frame of a sweep: one row per point and regime, the axes and the columns of `regimes`.
+def sweep(
+    scenario: Scenario, progress: Progress | None = None, columns: str | Iterable[str] | None = None, **axes: Iterable[Any]
+) -> pd.DataFrame:
+    """Tidy frame of a sweep: one row per point and regime, the axes and the columns asked for, bound and fits.
 
     scenario: what stays fixed.
     progress: called after each chunk with (done, all); return False to cancel.
+    columns: names of `regimes`' numeric columns; None: the public contract's; "all".
     axes: field name -> values; any of AXES.
     """
-    arrays = sweep_arrays(scenario, progress, **axes)
+    arrays = sweep_arrays(scenario, progress, columns, **axes)
     shape = tuple(arrays[name].size for name in axes)
     frame: dict[str, Any] = {}
     for place, name in enumerate(axes):
@@ -127,10 +148,8 @@ def sweep(scenario: Scenario, progress: Progress | None = None, **axes: Iterable
     codes = np.broadcast_to(np.arange(k.N_REGIMES), (*shape, k.N_REGIMES)).ravel()
     frame["regime"] = pd.Categorical.from_codes(codes, categories=pd.Index(REGIMES))
     for name, values in arrays.items():
-        if name in axes:
-            continue
         if name == "bound_index":
             frame["bound"] = pd.Categorical.from_codes(values.ravel(), categories=pd.Index(BOUNDS))
-        else:
+        elif name not in axes:
             frame[name] = values.ravel()
     return pd.DataFrame(frame)

@@ -1,6 +1,6 @@
-"""A scenario's model and machine as flat arrays: what the compiled step of `kernels` reads.
+"""A scenario's model, machine and options as flat arrays: what the compiled step of `kernels` reads.
 
-Everything linear in the layers is summed over them here, once; what is left per step are the scans and the experts.
+Everything linear in the layers is summed over them here, once; what is left per step are the scans and the expert banks.
 """
 
 from __future__ import annotations
@@ -20,16 +20,33 @@ from physics.scenario import Scenario
 FLOP_CLASSES = ("core", "attention", "dense", "shared", "router", "routed", "head")
 """Classes of FLOPs, each computed at one peak: attention's core (scores, values, recurrence), then the weight classes."""
 
+LEAVES = {
+    "context_tokens": k.POINT_CONTEXT,
+    "batch": k.POINT_BATCH,
+    "kv_bytes_per_token": k.POINT_KV_SCALE,
+    "pipeline_depth": k.POINT_DEPTH,
+    "new_tokens": k.POINT_NEW,
+    "prompt_tokens": k.POINT_PROMPT,
+    "gpus_per_stage": k.POINT_GPUS,
+}
+"""Numeric fields that may vary from point to point; KV bytes per token as a multiple of the model's own."""
+
 
 @dataclass(frozen=True)
 class Workload:
-    """Flat arrays of one (model, machine, formats): see the index names in `kernels`."""
+    """Flat arrays of one (model, machine, formats): see the index names in `kernels`.
+
+    scans, banks, totals: what the step reads. formats, peaks, flop_j: of each of FLOP_CLASSES [-, FLOP/s, J].
+    experts: (experts per layer, top-k) of each bank.
+    """
 
     scans: np.ndarray
-    experts: np.ndarray
+    banks: np.ndarray
     totals: np.ndarray
-    peaks: np.ndarray
+    experts: tuple[tuple[int, int], ...]
     formats: tuple[str, ...]
+    peaks: np.ndarray
+    flop_j: np.ndarray
 
 
 def formats_in_use(
@@ -58,14 +75,10 @@ def _workload(
 ) -> Workload:
     formats = formats_in_use(model, machine, weight_dtype, compute_dtype, attention_dtype)
     peaks = np.array([machine.peaks[name] for name in formats])
-    routed_format = formats[FLOP_CLASSES.index("routed")]
-    return Workload(
-        scans=_scans(model, kv_dtype),
-        experts=_experts(model, weight_dtype, routed_format),
-        totals=_totals(model, weight_dtype),
-        peaks=peaks,
-        formats=formats,
-    )
+    flop_j = np.array([machine.flop_j[name].j_per_byte if name in machine.flop_j else np.nan for name in formats])
+    rates = {name: np.array([1.0, 1.0 / peak, j]) for name, peak, j in zip(FLOP_CLASSES, peaks, flop_j, strict=True)}
+    experts, banks = _banks(model, weight_dtype, rates["routed"], ACTIVATION_BYTES[formats[FLOP_CLASSES.index("routed")]])
+    return Workload(_scans(model, kv_dtype), banks, _totals(model, weight_dtype, rates), experts, formats, peaks, flop_j)
 
 
 def _scans(model: Model, kv_dtype: str) -> np.ndarray:
@@ -84,37 +97,71 @@ def _scans(model: Model, kv_dtype: str) -> np.ndarray:
     return rows
 
 
-def _experts(model: Model, weight_dtype: str | None, routed_format: str) -> np.ndarray:
-    """One row per group of MoE layers, amounts multiplied by its layers."""
-    rows = np.zeros((len(model.moe_groups), k.EXPERT_WIDTH))
+def _banks(
+    model: Model, weight_dtype: str | None, rates: np.ndarray, activation_bytes: float
+) -> tuple[tuple[tuple[int, int], ...], np.ndarray]:
+    """(experts, top-k) of each bank, and its row: amounts of all its layers, groups that choose alike merged."""
+    merged: dict[tuple[int, int], np.ndarray] = {}
     weight_bytes = WEIGHT_BYTES[model.weight_formats(weight_dtype).routed]
-    for row, (layers, moe) in zip(rows, model.moe_groups, strict=True):
-        width = moe.expert_input_width(model.hidden)
-        params = moe.expert_params(model.hidden)
-        row[k.EXPERT_TOP_K] = moe.top_k
-        row[k.EXPERT_FLOPS] = layers * 2.0 * moe.top_k * params
-        row[k.EXPERT_BYTES] = layers * params * weight_bytes
-        row[k.EXPERT_SENT] = layers * moe.top_k * width * ACTIVATION_BYTES[routed_format]
-        row[k.EXPERT_RETURNED] = layers * moe.top_k * width * OUTPUT_BYTES
-    return rows
+    for layers, moe in model.moe_groups:
+        params, row = layers * moe.expert_params(model.hidden), np.zeros(k.BANK_WIDTH)
+        row[[k.BANK_FLOPS, k.BANK_FLOP_S, k.BANK_FLOP_J]] = 2.0 * moe.top_k * params * rates
+        row[k.BANK_EXPERT_BYTES] = params * weight_bytes
+        row[k.BANK_MOVED_BYTES] = layers * moe.top_k * moe.expert_input_width(model.hidden) * (activation_bytes + OUTPUT_BYTES)
+        key = (moe.n_experts, moe.top_k)
+        merged[key] = merged.get(key, np.zeros(k.BANK_WIDTH)) + row
+    rows = np.array(list(merged.values())).reshape(len(merged), k.BANK_WIDTH)
+    rows[:, k.BANK_TOP_K] = [top_k for _, top_k in merged]
+    return tuple(merged), rows
 
 
-def _totals(model: Model, weight_dtype: str | None) -> np.ndarray:
-    """Parameters, weight bytes and constants of the whole model."""
-    params = model.params_by_class()
-    weights = model.weight_bytes_by_class(weight_dtype)
+def _totals(model: Model, weight_dtype: str | None, rates: dict[str, np.ndarray]) -> np.ndarray:
+    """Work per token and request, weight bytes and constants of the whole model."""
+    params, weights = model.params_by_class(), model.weight_bytes_by_class(weight_dtype)
     formats = model.weight_formats(weight_dtype)
     head_params = model.vocab * model.hidden  # a tied head reads the embedding's matrix
+    passed = ("attention", "dense", "shared", "router")
+    attentions = [(group.count, group.attention) for group in model.groups if group.attention is not None]
     totals = np.zeros(k.TOTAL_WIDTH)
-    totals[k.TOTAL_ATTENTION], totals[k.TOTAL_ATTENTION_BYTES] = params["attention"], weights["attention"]
-    totals[k.TOTAL_DENSE], totals[k.TOTAL_DENSE_BYTES] = params["dense"], weights["dense"]
-    totals[k.TOTAL_SHARED], totals[k.TOTAL_ROUTER] = params["shared"], params["router"]
-    totals[k.TOTAL_SHARED_BYTES] = weights["shared"] + weights["router"]
-    totals[k.TOTAL_HEAD] = head_params
-    totals[k.TOTAL_HEAD_BYTES] = head_params * WEIGHT_BYTES[formats.embedding if model.tied_embeddings else formats.head]
-    totals[k.TOTAL_TOKEN_FLOPS] = sum(g.count * g.attention.token_flops() for g in model.groups if g.attention is not None)
+    # A class without parameters is left out: its format may have no known energy, and 0 times NaN would spread.
+    totals[k.TOTAL_TOKEN_FLOPS : k.TOTAL_TOKEN_J + 1] = sum(2.0 * params[name] * rates[name] for name in passed if params[name])
+    totals[k.TOTAL_REQUEST_FLOPS : k.TOTAL_REQUEST_J + 1] = 2.0 * head_params * rates["head"]
+    totals[k.TOTAL_CORE_S : k.TOTAL_CORE_J + 1] = rates["core"][1:]
+    totals[k.TOTAL_UP_S : k.TOTAL_UP_J + 1] = rates["attention"][1:]
+    totals[k.TOTAL_RECURRENT_FLOPS] = sum(count * attention.token_flops() for count, attention in attentions)
     totals[k.TOTAL_STATE_BYTES] = model.state_bytes()
+    totals[k.TOTAL_REST_BYTES] = sum(weights[name] for name in passed)
+    totals[k.TOTAL_REST_BYTES] += head_params * WEIGHT_BYTES[formats.embedding if model.tied_embeddings else formats.head]
+    totals[k.TOTAL_WEIGHT_BYTES] = model.weight_bytes(weight_dtype)
     totals[k.TOTAL_HIDDEN] = model.hidden
-    totals[k.TOTAL_ATTENTION_LAYERS] = sum(g.count for g in model.groups if g.attention is not None)
+    totals[k.TOTAL_ATTENTION_LAYERS] = sum(count for count, _ in attentions)
     totals[k.TOTAL_DENSE_LAYERS] = sum(g.count for g in model.groups if isinstance(g.ffn, DenseFFN))
     return totals
+
+
+def hardware(s: Scenario) -> np.ndarray:
+    """The machine and the options as the kernels read them."""
+    machine, hw = s.machine, np.empty(k.HW_WIDTH)
+    hw[k.HW_MEMORY_S], hw[k.HW_UP_S] = machine.memory_bytes_per_s, machine.scale_up_bytes_per_s
+    hw[k.HW_DOMAIN], hw[k.HW_OUT_S], hw[k.HW_HOP_S] = machine.scale_up_domain, machine.scale_out_bytes_per_s, s.hop_bytes_per_s
+    hw[k.HW_OVERLAP], hw[k.HW_TENSOR] = s.overlap, s.attention_parallel == "tensor"
+    for index, level in ((k.HW_J_MEMORY, "memory"), (k.HW_J_UP, "scale_up"), (k.HW_J_OUT, "scale_out")):
+        found = machine.levels.get((level, s.energy_accounting))
+        hw[index] = found.j_per_byte if found else np.nan
+    hw[k.HW_IDLE_W], hw[k.HW_CAPACITY], hw[k.HW_MARGIN_FRAC] = machine.idle_w, machine.memory_bytes, s.memory_margin_frac
+    hw[k.HW_KV_COPIES], hw[k.HW_CHUNK] = 2.0 if s.double_buffered else 1.0, s.chunk_tokens
+    hw[[k.HW_COMPUTE_FRAC, k.HW_MEMORY_FRAC, k.HW_NETWORK_FRAC, k.HW_FLOOR_S]] = np.nan
+    if s.efficiencies is not None:
+        e = s.efficiencies
+        hw[k.HW_COMPUTE_FRAC], hw[k.HW_MEMORY_FRAC], hw[k.HW_NETWORK_FRAC] = e.compute_frac, e.memory_frac, e.network_frac
+        hw[k.HW_FLOOR_S] = s.model.n_layers * e.layer_floor_s
+    return hw
+
+
+def base_point(s: Scenario) -> np.ndarray:
+    """The scenario's own numeric leaves in the kernels' order."""
+    values = np.empty(k.POINT_WIDTH)
+    values[k.POINT_PROMPT], values[k.POINT_CONTEXT], values[k.POINT_BATCH] = s.prefill_tokens, s.context_tokens, s.batch
+    values[k.POINT_NEW], values[k.POINT_KV_SCALE] = s.new_tokens, s.kv_scale
+    values[k.POINT_DEPTH], values[k.POINT_GPUS] = s.pipeline_depth, s.gpus_per_stage
+    return values
