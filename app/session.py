@@ -8,11 +8,8 @@ from typing import Any
 from app import explain, headline
 from app.components import Notice
 from app.live import LivePages
-from app.pages.pipeline import NAME as PIPELINE
-from app.pages.pipeline import QUESTION as PIPELINE_QUESTION
+from app.pages import Context, PageView
 from app.pages.pipeline import PipelinePage
-from app.pages.regimes import NAME as REGIMES
-from app.pages.regimes import QUESTION as REGIMES_QUESTION
 from app.pages.regimes import RegimesPage
 from app.shell import Page, Shell
 from app.sidebar import Sidebar
@@ -23,6 +20,9 @@ WELCOME = (
     "Serving a mixture-of-experts model is four regimes, not two: **prefill**, **midfill** (new tokens on a long cached prefix), **decode attention** "
     "and **decode experts**. Drag a slider to see what binds each of them on this machine; click any number in the table to see where it comes from."
 )
+PAGE_VIEWS: tuple[type[PageView], ...] = (RegimesPage, PipelinePage)
+"""The tabs, in order; a new page is one module and one entry here and in `state.PAGES`."""
+
 TILE_CELLS = {"ttft_s": ("midfill", "roofline_s"), "tpot_s": ("decode_attention", "roofline_s"), "j_per_token": ("decode_experts", "energy_j")}
 
 
@@ -42,16 +42,17 @@ class Session:
         self.show(self.explorer.snapshot)
 
     def _assembled(self) -> Shell:
-        regimes = RegimesPage(self.explorer, self.live, self.explain, self.released)
-        pipeline = PipelinePage(self.explorer, self.live, self.explain)
-        pages = [Page(REGIMES, REGIMES_QUESTION, regimes.build), Page(PIPELINE, PIPELINE_QUESTION, pipeline.build)]
-        first = PIPELINE if self.explorer.choices.page == "pipeline" else REGIMES
+        context = Context(self.explorer, self.live, self.explain, self.released)
+        views = [view(context) for view in PAGE_VIEWS]
+        first = next(view.name for view in views if view.key == self.explorer.choices.page)
+        pages = [Page(view.name, view.question, view.build) for view in views]
+        keys = {view.name: view.key for view in views}
         shell = Shell("Midfill", self.sidebar.objects, pages, self.live, list(self.titles), first, above=[self.notice])
         shell.topbar.on_preset(lambda title: self.load(Choices.of_preset(self.titles[title])))
         shell.topbar.on_action("reset", lambda: self.load(Choices.of_preset(self.explorer.choices.preset)))
         shell.topbar.on_action("pin", self.pin)
         shell.headline.on_click(self._explain_tile)
-        shell.tabs.param.watch(lambda event: self.explorer.change(page=event.new.lower()) and self.sync_address(), "chosen")
+        shell.tabs.param.watch(lambda event: self._turned(keys[event.new]), "chosen")
         return shell
 
     # ------------------------------------------------------------------------------------------------------------- showing
@@ -72,6 +73,11 @@ class Session:
             self.explain(*explain.cell(self.explorer.snapshot, *TILE_CELLS[key]))
 
     # ------------------------------------------------------------------------------------------------------------- changes
+    def _turned(self, key: str) -> None:
+        """Another tab."""
+        self.explorer.change(page=key)
+        self.sync_address()
+
     def released(self) -> None:
         """The hand let go: axes follow, the address is written, a refused change is explained."""
         self.live.refit()

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import panel as pn
 import panel_material_ui as pmui
 
+from app.components import Notice
 from app.quantities import format_quantity
 from app.shell import group
-from app.state import AXES, Explorer, Snapshot
+from app.state import AXES, Choices, Explorer, Snapshot
 from app.widgets import Slider, binary_stops, count_stops, decimal_stops
 from physics.catalog import glossary, machines, models
 from physics.formats import KV_DTYPES, WEIGHT_BYTES
@@ -56,7 +56,7 @@ class Sidebar:
         }
         self.flags = {name: self._flag(name) for name in ("overlap", "double_buffered")}
         self.capacity = self._capacity()
-        self.model_facts, self.machine_facts = _facts(), _facts()
+        self.model_facts, self.machine_facts = Notice(tone="quiet"), Notice(tone="quiet")
         self.objects = self._arranged(primary)
         self.show(explorer.snapshot)
         explorer.watch(self.show)
@@ -69,7 +69,7 @@ class Sidebar:
         if name == "kv_bytes_per_token":
             slider.param.update(marks=KV_MARKS, default_note="from the model")
         slider.param.watch(lambda event: self._moved(name, event.new), "value")
-        slider.param.watch(lambda event: self._let_go(), "value_throttled")
+        slider.param.watch(lambda _: self._let_go(), "value_throttled")
         return slider
 
     def _select(self, name: str, options: Any, searchable: bool = False) -> Any:
@@ -93,7 +93,7 @@ class Sidebar:
         slider = Slider(label=f"{words['label']} per GPU", unit="B", description=words["definition"], stops=stops, value=stops[0])
         slider.default_note = "from the machine"
         slider.param.watch(lambda event: self._moved("memory_bytes", event.new), "value")
-        slider.param.watch(lambda event: self._let_go(), "value_throttled")
+        slider.param.watch(lambda _: self._let_go(), "value_throttled")
         return slider
 
     def _arranged(self, primary: tuple[str, ...]) -> list[Any]:
@@ -154,7 +154,10 @@ class Sidebar:
 
     def _show_defaults(self, s: Snapshot) -> None:
         """What follows the model and the machine: the KV default, the deepest pipe, the context mark, the capacity."""
-        model, kv = s.scenario.model, self.sliders["kv_bytes_per_token"]
+        base, model, kv = Choices.of_preset(s.choices.preset), s.scenario.model, self.sliders["kv_bytes_per_token"]
+        for name, slider in self.sliders.items():
+            if name != "kv_bytes_per_token":
+                _update(slider, default=float(getattr(base, name)))
         from_model = float(model.kv_bytes_per_token(s.scenario.kv_dtype))
         _update(kv, default=from_model, disabled=not from_model)
         depth = self.sliders["pipeline_depth"]
@@ -175,19 +178,11 @@ class Sidebar:
         kv = format_quantity(model.kv_bytes_per_token(s.scenario.kv_dtype), "B/token")
         active = format_quantity(model.n_active_params, "parameters").replace(" parameters", "")
         total = format_quantity(model.n_params, "parameters").replace(" parameters", "")
-        _update(self.model_facts, object=f"{total} total, {active} active, {kv}")
+        _update(self.model_facts, text=f"{total} total, {active} active, {kv}")
         ridges = [f"{machine.peaks[name] / machine.memory_bytes_per_s:.0f} {name.upper()}" for name in ("bf16", "fp8", "fp4") if name in machine.peaks]
         size, rate = format_quantity(machine.memory_bytes, "B"), format_quantity(machine.memory_bytes_per_s, "B/s")
         note = " · announced" if machine.announced else ""
-        _update(self.machine_facts, object=f"{size}, {rate}, ridge {' / '.join(ridges) or '–'} FLOP/B{note}")
-
-    def reset_all(self) -> None:
-        """Back to the preset."""
-        self.explorer.load(type(self.explorer.choices).of_preset(self.explorer.choices.preset))
-
-
-def _facts() -> Any:
-    return pn.pane.Str("", margin=(0, 0, 8, 2), sizing_mode="stretch_width", styles={"color": "var(--midfill-muted)", "font-size": "12px"})
+        _update(self.machine_facts, text=f"{size}, {rate}, ridge {' · '.join(ridges) or '–'}{note}")
 
 
 def _update(widget: Any, **values: Any) -> None:

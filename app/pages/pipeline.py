@@ -2,35 +2,39 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import pandas as pd
 import panel as pn
 
 from app import recipe, sentences
-from app.live import LivePages, LiveView
+from app.live import LiveView
+from app.pages import Context
 from app.plots import pipeline
-from app.shell import Card, ShowPanel, cards, offer_code
-from app.state import Explorer, Snapshot, depth_values
-
-NAME = "Pipeline"
-QUESTION = "How deep should the pipe be?"
+from app.shell import Card, cards, offer_code
+from app.state import Snapshot, depth_values
 
 
 class PipelinePage:
     """Cards of the page, built once; the shell shows them when the tab is opened."""
 
-    def __init__(self, explorer: Explorer, live: LivePages[Snapshot], show_panel: ShowPanel) -> None:
-        self.explorer, self.live, self._show_panel = explorer, live, show_panel
+    name: ClassVar[str] = "Pipeline"
+    key: ClassVar[str] = "pipeline"
+    question: ClassVar[str] = "How deep should the pipe be?"
+
+    def __init__(self, context: Context) -> None:
+        self.explorer, self.live, self._show_panel = context.explorer, context.live, context.show_panel
 
     def build(self) -> pn.Column:
         """The content of the page."""
         s = self.explorer.snapshot
-        views = [self.live.add(NAME, LiveView(picture, s)) for picture in (pipeline.MEMORY, pipeline.LATENCY, pipeline.THROUGHPUT)]
+        views = [self.live.add(self.name, LiveView(picture, s)) for picture in (pipeline.MEMORY, pipeline.LATENCY, pipeline.THROUGHPUT)]
         self.stage = Card("What must one stage hold?", views[0], csv=self._stage_csv, code=self._stage_code, file_stem="stage-memory", span=True)
         self.latency = Card("Does depth speed up a token?", views[1], csv=self._speed_csv, code=self._speed_code, file_stem="latency")
         self.throughput = Card("Does depth raise throughput?", views[2], csv=self._speed_csv, code=self._speed_code, file_stem="throughput")
         for card in (self.stage, self.latency, self.throughput):
             offer_code(card, self._show_panel)
-        self.live.listen(NAME, self.show)
+        self.live.listen(self.name, self.show)
         self.show(s)
         return cards(self.stage, self.latency, self.throughput)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import ClassVar
 
 import pandas as pd
 import panel as pn
@@ -11,22 +11,19 @@ import panel_material_ui as pmui
 import physics
 from app import explain, recipe, sentences
 from app.components import Column, DataTable, Row, column
-from app.live import LivePages, LiveView
+from app.live import LiveView
+from app.pages import Context
 from app.plots import crossover, roofline, utilisation
 from app.plots.labels import NAMES
 from app.quantities import format_quantity
-from app.shell import Card, ShowPanel, cards, offer_code, table_card
-from app.state import AXES, QUANTITIES, Explorer, Snapshot
+from app.shell import Card, cards, offer_code, table_card
+from app.state import AXES, QUANTITIES, Snapshot
 from physics.catalog import glossary
 from physics.derive import DERIVED_COLUMNS
 from physics.regimes import BOUNDS, REGIMES
 
-NAME = "Regimes"
-QUESTION = "What binds each regime?"
-
 COLUMNS = (
-    "flops", "weight_bytes", "kv_bytes", "activation_bytes", "intensity_flops_per_byte",
-    "compute_s", "memory_s", "network_s", "roofline_s", "bound", "energy_j",
+    "flops", "weight_bytes", "kv_bytes", "activation_bytes", "intensity_flops_per_byte", "roofline_s", "bound", "energy_j",
 )  # fmt: skip
 UNITS = {"flops": "FLOP", "intensity_flops_per_byte": "FLOP/B", "energy_j": "J"}
 
@@ -60,13 +57,18 @@ def _cell(s: Snapshot, i: int, key: str) -> str:
 class RegimesPage:
     """Cards of the page, built once; the shell shows them when the tab is opened."""
 
-    def __init__(self, explorer: Explorer, live: LivePages[Snapshot], show_panel: ShowPanel, released: Callable[[], None]) -> None:
-        self.explorer, self.live, self._show_panel, self._released = explorer, live, show_panel, released
+    name: ClassVar[str] = "Regimes"
+    key: ClassVar[str] = "regimes"
+    question: ClassVar[str] = "What binds each regime?"
+
+    def __init__(self, context: Context) -> None:
+        self.explorer, self.live, self._show_panel = context.explorer, context.live, context.show_panel
+        self._released = context.released
 
     def build(self) -> pn.Column:
         """The content of the page."""
         s = self.explorer.snapshot
-        views = [self.live.add(NAME, LiveView(picture, s)) for picture in (roofline.PICTURE, utilisation.PICTURE, crossover.PICTURE)]
+        views = [self.live.add(self.name, LiveView(picture, s)) for picture in (roofline.PICTURE, utilisation.PICTURE, crossover.PICTURE)]
         views[0].on_tap(self._tapped)
         views[2].on_drag("cursor", self._dragged)
         both = {"csv": self._table_csv, "code": self._table_code}
@@ -81,7 +83,7 @@ class RegimesPage:
         self.card = table_card(self.table, "Work, traffic and bound of one step of one group", csv=self._table_csv, file_stem="regimes")
         for card in (self.roofline, self.busy, self.crossover):
             offer_code(card, self._show_panel)
-        self.live.listen(NAME, self.show)
+        self.live.listen(self.name, self.show)
         self.show(s)
         return cards(self.roofline, self.busy, self.crossover, self.card)
 
