@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, TypedDict
 
 import param
-from panel.custom import JSComponent
+from panel.custom import Children, JSComponent
 
 from app.quantities import split_quantity
 
@@ -225,9 +225,18 @@ class SidePanel(_Component):
             self._call("close")
 
 
+class Fold(_Component):
+    """A group of the sidebar that can be folded away."""
+
+    title = param.String(doc="Name of the group.")
+    open = param.Boolean(doc="Whether it is unfolded.")
+    content = Children(doc="What is in it.")
+    _esm = _esm("fold")
+
+
 class Notice(_Component):
     """A sentence of its own: first visit, empty, loading, failed."""
 
     text = param.String(doc="What is the case and what to do; **bold** allowed.")
-    tone = param.Selector(default="", objects=["", "bad"], doc="'bad' for failures.")
+    tone = param.Selector(default="", objects=["", "bad", "quiet"], doc="'bad' for failures, 'quiet' for facts beside a control.")
     _esm = _esm("notice")

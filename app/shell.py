@@ -13,15 +13,20 @@ import panel as pn
 import panel_material_ui as pmui
 from panel.viewable import Viewable, Viewer
 
-from app.components import Block, CardHead, DataTable, File, Headline, SidePanel, TabBar, TopBar
+from app.components import Block, CardHead, DataTable, File, Fold, Headline, SidePanel, TabBar, TopBar
 from app.live import LivePages, LiveView
-from app.theme import DARK, HUES, LIGHT, Theme, theme_of
+from app.theme import DARK, FONT, HUES, LIGHT, Theme, bokeh_theme, theme_of
 
 SIDEBAR_WIDTH = 320
 SIDE_PANEL_WIDTH = 340
 
-_FONT = "Roboto, system-ui, 'Segoe UI', Arial, sans-serif"
-_GRID = {"display": "grid", "grid-template-columns": "repeat(auto-fit, minmax(min(100%, 400px), 1fr))", "gap": "12px"}
+_GRID = {
+    "display": "grid",
+    "grid-template-columns": "repeat(auto-fit, minmax(min(100%, 400px), 1fr))",
+    "grid-auto-rows": "max-content",
+    "gap": "12px",
+    "flex": "none",
+}
 _CARD = {
     "background": "var(--midfill-surface)", "border": "1px solid var(--midfill-rule)", "border-radius": "6px", "padding": "10px 12px",
     "min-width": "0",
@@ -36,7 +41,7 @@ def _palette(theme: Theme) -> dict[str, Any]:
             "text": {"primary": theme.text, "secondary": theme.muted},
             "divider": theme.rule,
         },
-        "typography": {"fontFamily": _FONT, "fontSize": 13},
+        "typography": {"fontFamily": FONT, "fontSize": 13},
         "chart_style": "classic",
     }
 
@@ -67,12 +72,12 @@ _SX: dict[str, Any] = {
 class Card(Viewer):  # type: ignore[misc]  # panel carries no types
     """One picture with its title, answer sentence and tools.
 
-    `view` is a LiveView or any Panel object; `csv` and `code` give the texts when they are asked for.
+    `view` is a LiveView or any Panel object; `csv` and `code` give the texts when they are asked for; `controls` stand above it.
     """
 
     def __init__(
         self, title: str, view: LiveView[Any] | Viewable, csv: Callable[[], str] | None = None, code: Callable[[], str] | None = None,
-        file_stem: str = "midfill", span: bool = False,
+        file_stem: str = "midfill", span: bool = False, controls: Viewable | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         self.live = view if isinstance(view, LiveView) else None
@@ -86,7 +91,8 @@ class Card(Viewer):  # type: ignore[misc]  # panel carries no types
             self.live.on_drawn(lambda figure: self.head.param.update(figure_id=figure.id))
         styles = _CARD | ({"grid-column": "1 / -1"} if span else {})
         body = self.live.pane if self.live is not None else view
-        self._layout = pn.Column(self.head, body, styles=styles, sizing_mode="stretch_width", margin=0)
+        parts = [self.head, body] if controls is None else [self.head, controls, body]
+        self._layout = pn.Column(*parts, styles=styles, sizing_mode="stretch_width", margin=0)
 
     def say(self, sentence: str, bad: bool = False) -> None:
         """Show the answer sentence; **bold** for the numbers that change."""
@@ -94,6 +100,17 @@ class Card(Viewer):  # type: ignore[misc]  # panel carries no types
 
     def __panel__(self) -> Viewable:
         return self._layout
+
+
+ShowPanel = Callable[[str, Sequence[Block]], None]
+"""Open the side panel with a title and blocks."""
+
+
+def offer_code(card: Card, show_panel: ShowPanel) -> None:
+    """Let a card's Code button show its lines in the side panel."""
+    if card.code is not None:
+        make, title = card.code, card.head.title
+        card.head.on_tool("code", lambda: show_panel(title, [Block(kind="code", text=make())]))
 
 
 def cards(*content: Any) -> pn.Column:
@@ -106,18 +123,9 @@ def table_card(table: DataTable, title: str, csv: Callable[[], str] | None = Non
     return Card(title, table, csv=csv, file_stem=file_stem, span=True)
 
 
-def group(title: str, *content: Any, open: bool = False) -> pn.Card:
+def group(title: str, *content: Any, open: bool = False) -> Fold:
     """A folded group of the sidebar."""
-    return pn.Card(
-        *content, title=title, collapsed=not open, sizing_mode="stretch_width", margin=(4, 0), hide_header=False,
-        stylesheets=[_GROUP_CSS], header_css_classes=["group-header"],
-    )  # fmt: skip
-
-
-_GROUP_CSS = """
-:host(.card) { border: 0; border-top: 1px solid var(--midfill-rule); border-radius: 0; background: none; box-shadow: none; }
-.card-header, .group-header { background: none !important; padding: 6px 0 !important; font-size: 13px; color: var(--midfill-text) !important; }
-"""
+    return Fold(title=title, content=list(content), open=open)
 
 
 class Page:
@@ -170,8 +178,14 @@ class Shell:
             title=title, header=[self.topbar], sidebar=[column], main=[body], contextbar=[self.side], sx=_SX,
             sidebar_width=SIDEBAR_WIDTH, sidebar_variant="persistent", sidebar_resizable=False,
             contextbar_width=SIDE_PANEL_WIDTH, contextbar_variant="persistent", contextbar_open=False, busy_indicator=None,
-            theme_toggle=True, theme_config={"light": _palette(LIGHT), "dark": _palette(DARK)}, _custom_theme=list(_OWN_MODELS),
+            theme_toggle=True, theme_config={"light": _palette(LIGHT), "dark": _palette(DARK)},
         )  # fmt: skip
+
+    def servable(self) -> None:
+        """Make this the page of the session. The document's theme tells the template to leave the plots' look alone."""
+        if pn.state.curdoc is not None:
+            pn.state.curdoc.theme = bokeh_theme()
+        self.page.servable()
 
     @property
     def theme(self) -> Theme:
@@ -195,23 +209,13 @@ class Shell:
         self.side.param.update(title=title, blocks=list(blocks))
         self.page.contextbar_open = True
 
-    def explain_code(self, card: Card) -> None:
-        """Let a card's Code button show its lines in the panel."""
-        if card.code is not None:
-            make, title = card.code, card.head.title
-            card.head.on_tool("code", lambda: self.explain(title, [Block(kind="code", text=make())]))
-
     def close_side(self) -> None:
         """Close the panel at the right."""
         self.page.contextbar_open = False
 
 
-_OWN_MODELS = ("Plot", "Figure", "Axis", "Grid", "Title")
-"""Bokeh models whose colours `app.theme` sets itself; without this the template repaints them in the browser."""
-
 ACTIONS: Sequence[Mapping[str, Any]] = (
     {"key": "copy", "label": "Copy link", "hint": "Copy the address of exactly this state"},
     {"key": "pin", "label": "Pin", "hint": "Keep the present state as a ghost to compare with", "pressed": False},
     {"key": "reset", "label": "Reset all", "hint": "Back to the preset"},
-    {"key": "export", "label": "Export", "hint": "Save this state as an interactive HTML report that works offline"},
 )

@@ -13,7 +13,9 @@ from functools import cache
 from typing import Any, Final, Literal
 
 import holoviews as hv
-from bokeh.models import CustomJSTickFormatter, FixedTicker, Grid, LogTicker, Model
+from bokeh.core.properties import value
+from bokeh.models import CustomJSTickFormatter, FixedTicker, Grid, LogTicker, Model, Text
+from bokeh.themes import Theme as BokehTheme
 
 from app.quantities import DASH, Unit, unit_of
 
@@ -32,12 +34,12 @@ HUES: Final[Mapping[str, str]] = {
 GHOST_ALPHA: Final = 0.35
 """Opacity of pinned ghosts and of trails: the same hue, never another."""
 
-DASHES: Final[Mapping[str, str | list[int]]] = {
+DASHES: Final[Mapping[str, str]] = {
     "compute": "solid",
-    "memory": [8, 3],
-    "network": [2, 3],
-    "sram": [8, 3],
-    "guide": [2, 4],
+    "memory": "8 3",
+    "network": "2 3",
+    "sram": "8 3",
+    "guide": "2 4",
 }
 """Line style of each resource: resources differ by style and label, never by a colour of their own."""
 
@@ -74,7 +76,8 @@ def legible(color: str, background: str, minimum: float) -> str:
 @dataclass(frozen=True)
 class Theme:
     """Colours of one theme: `surface` behind plots, `page` behind cards, `text`, `muted` text, `rule` for faint lines,
-    `accent` for what can be used, `warn` for what is wrong."""
+    `accent` for what can be used, `warn` for what is wrong.
+    """
 
     name: Literal["light", "dark"]
     page: str
@@ -215,7 +218,24 @@ def axis_title(name: str, unit: str = "", prefix: str = "") -> str:
 
 
 # ------------------------------------------------------------------------------------------------------------------- plots
-_FONT = {"xlabel": "12px", "ylabel": "12px", "xticks": "11px", "yticks": "11px", "labels": "12px"}
+FONT: Final = "Roboto, system-ui, 'Segoe UI', Arial, sans-serif"
+
+
+@cache
+def bokeh_theme() -> BokehTheme:
+    """Fonts and sizes of every plot; colours are set by `paint_frame`, because they change while the plot lives."""
+    axis = {
+        "major_label_text_font": FONT, "major_label_text_font_size": "11px", "axis_label_text_font": FONT,
+        "axis_label_text_font_size": "12px",
+        "axis_label_text_font_style": "normal", "axis_label_standoff": 6, "major_tick_in": 0, "major_tick_out": 4, "minor_tick_out": 0,
+    }  # fmt: skip
+    figure = {"toolbar_inner": True, "min_border_right": 24, "min_border_top": 8, "stylesheets": [_NO_EDGE]}
+    return BokehTheme(json={"attrs": {"Plot": figure, "Axis": axis, "Grid": {"minor_grid_line_color": None}, "Title": {"text_font": FONT}}})
+
+
+# BokehJS leaves the outermost pixel row in the old colour when the border colour changes.
+_NO_EDGE = ":host { clip-path: inset(2px 1px 1px 1px); }"
+_SIZES = {"xlabel": "12px", "ylabel": "12px", "xticks": "11px", "yticks": "11px", "labels": "12px"}
 
 
 def decade_axis(axis: Any) -> None:
@@ -228,10 +248,12 @@ def _frame(plot: Any, _element: Any) -> None:
     """HoloViews hook of the whole overlay: quiet tools, no outline, tabular figures, light colours."""
     figure = plot.state
     figure.toolbar.update(logo=None, autohide=True, active_scroll=None)
-    figure.update(toolbar_inner=True, min_border_right=12, min_border_top=8, border_fill_alpha=1.0)
+    bokeh_theme().apply_to_model(figure)
+    for model in figure.references():
+        bokeh_theme().apply_to_model(model)
+        if isinstance(model, Text):
+            model.text_font = value(FONT)
     for axis in (*figure.xaxis, *figure.yaxis):
-        axis.update(major_label_text_font_size="11px", axis_label_text_font_size="12px", axis_label_text_font_style="normal")
-        axis.update(major_tick_in=0, major_tick_out=4, minor_tick_out=0, axis_label_standoff=6)
         decade_axis(axis)
     paint_frame(figure, LIGHT)
 
@@ -242,7 +264,7 @@ def shared_options(min_height: int = 300, hooks: Iterable[Any] = (), **more: Any
     `min_height` [px]; `more` are further overlay options such as xlim, ylim, logx, logy, xlabel, xformatter.
     """
     return hv.opts.Overlay(
-        show_legend=False, responsive=True, min_height=min_height, fontsize=_FONT, show_grid=True, toolbar="above",
+        show_legend=False, responsive=True, min_height=min_height, fontsize=_SIZES, show_grid=True, toolbar="above",
         default_tools=["pan", "box_zoom", "wheel_zoom", "reset"], active_tools=[], hooks=[_frame, *hooks], **more,
     )  # fmt: skip
 

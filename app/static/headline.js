@@ -1,6 +1,7 @@
 // The strip of tiles: one number each with its label and unit.
 export function render({model}) {
-  const root = node("div", {class: "headline", role: "list"})
+  const list = node("div", {class: "tiles", role: "list"})
+  const root = node("div", {class: "headline"}, list)
   let parts = []
 
   const build = () => {
@@ -12,7 +13,7 @@ export function render({model}) {
       ui.root.addEventListener("click", () => model.send_msg({clicked: tile.key}))
       return ui
     })
-    root.replaceChildren(...parts.map((ui) => ui.root))
+    list.replaceChildren(...parts.map((ui) => ui.root))
   }
 
   const put = (element, text) => { if (element.textContent !== text) element.textContent = text }

@@ -1,4 +1,6 @@
 // Preset and actions in the title bar; the server is told what was asked for and answers with a file or a sentence.
+const OWN = "own state"
+
 export function render({model}) {
   const select = node("select", {"aria-label": "Preset", title: "Preset"})
   const status = node("span", {class: "status", role: "status"})
@@ -13,12 +15,12 @@ export function render({model}) {
   }
 
   const presets = () => {
-    const own = node("option", {value: ""}, model.own_state)
+    const own = node("option", {value: OWN}, model.own_state)
     select.replaceChildren(own, ...model.presets.map((name) => node("option", {value: name}, name)))
-    select.value = model.presets.includes(model.preset) ? model.preset : ""
-    own.hidden = select.value !== ""
+    select.value = model.presets.includes(model.preset) ? model.preset : OWN
+    own.hidden = select.value !== OWN
   }
-  select.addEventListener("change", () => { if (select.value) model.send_msg({preset: select.value}) })
+  select.addEventListener("change", () => { if (select.value !== OWN) model.send_msg({preset: select.value}) })
 
   const copy = async () => {
     try {
@@ -54,6 +56,6 @@ export function render({model}) {
   })
   presets()
   buttons()
-  report()
+  setTimeout(report, 0)  // once the session listens
   return root
 }
