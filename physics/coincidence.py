@@ -309,12 +309,22 @@ def distinct_experts_correlated(inclusion: Any, requests: Any, tokens_per_reques
     return out[()]
 
 
+def _spread(chances: Array, q: Array, draws: Any) -> Any:
+    """Standard deviation of the experts awake, q asleep by expert, the tokens worth `draws` independent ones."""
+    spread = chances * (1.0 - chances)
+    apart = spread.sum() ** 2 - (spread**2).sum()
+    c = spread.sum() / apart if apart > 0.0 else 0.0
+    touched = q * chances
+    variance = (q * (1.0 - q)).sum(-1) - c * draws * (touched.sum(-1) ** 2 - (touched**2).sum(-1))
+    return np.sqrt(np.maximum(variance, 0.0))[()]
+
+
 def distinct_experts_sd_skewed(inclusion: Any, tokens: Any) -> Any:
     """Standard deviation of the distinct experts that independent tokens touch [expert].
 
-    Sum of q(1-q) is exact, with q = (1-pi)^T. The covariances depend on the joint law, which pi leaves open: they are taken as
-    -c*a_e*a_f per token, a = pi(1-pi) (Hajek's approximation of a draw without replacement), with the c that makes one token touch
-    exactly k. Uniform pi is exact to first order in T*c*pi^2; Monte Carlo of router weights agrees within 2 %.
+    Sum of q(1-q), q = (1-pi)^T, is exact. The covariances depend on the joint law, which pi leaves open: they are taken as -c*a_e*a_f
+    per token, a = pi(1-pi) (Hajek's approximation of a draw without replacement), to first order, with the c that makes one token
+    touch exactly k. Monte Carlo of router weights agrees within 3 %.
     inclusion: pi of each expert [1].
     tokens: independent tokens T [token].
 
@@ -322,11 +332,29 @@ def distinct_experts_sd_skewed(inclusion: Any, tokens: Any) -> Any:
     2.0
     """
     chances, counts = np.asarray(inclusion, float), np.asarray(tokens, float)
-    spread = chances * (1.0 - chances)
-    apart = spread.sum() ** 2 - (spread**2).sum()
-    c = spread.sum() / apart if apart > 0.0 else 0.0
     with np.errstate(divide="ignore"):
-        q = np.exp(counts[..., None] * np.log1p(-chances))
-    touched = q * chances
-    variance = (q * (1.0 - q)).sum(-1) - c * counts * (touched.sum(-1) ** 2 - (touched**2).sum(-1))
-    return np.sqrt(np.maximum(variance, 0.0))[()]
+        return _spread(chances, np.exp(counts[..., None] * np.log1p(-chances)), counts)
+
+
+def distinct_experts_sd_correlated(inclusion: Any, requests: Any, tokens_per_request: Any, overlap: Any) -> Any:
+    """Standard deviation of the distinct experts when tokens of a request overlap, a rough estimate [expert].
+
+    As for independent tokens, with the q of the beta form and each request worth m(s+1)/(s+m) independent tokens, as a beta-binomial
+    count is. On a measured trace of gpt-oss-20b it is 3 to 32 % low, where independence is 30 to 70 % low.
+    inclusion: pi of each expert [1].
+    requests: R [1].
+    tokens_per_request: m [token].
+    overlap: window mean of the overlap of two tokens of a request [1].
+
+    >>> distinct_experts_sd_correlated([0.5, 0.5], 1, 1, 0.9)
+    0.0
+    """
+    chances = np.asarray(inclusion, float)
+    chance = float((chances**2).sum() / chances.sum())
+    count, window, share = np.broadcast_arrays(np.asarray(requests, float), np.asarray(tokens_per_request, float), overlap)
+    out = np.empty(count.shape)
+    for place in np.ndindex(count.shape):
+        s, m = min(float(concentration(share[place], chance)), 1e15), float(window[place])
+        q = np.exp(count[place] * log_idle_each(chances, np.full(chances.size, s), m))
+        out[place] = _spread(chances, q, count[place] * m * (s + 1.0) / (s + m))
+    return out[()]

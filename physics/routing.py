@@ -16,6 +16,7 @@ from physics.coincidence import (
     awake_from_table,
     awake_table,
     concentration,
+    distinct_experts_sd_correlated,
     distinct_experts_sd_skewed,
 )
 from physics.experts import distinct_experts_round_robin, distinct_experts_sd, distinct_experts_uniform
@@ -200,24 +201,31 @@ class Routing:
     def distinct_experts_sd(self, n_experts: Any, top_k: Any, requests: Any, tokens_per_request: Any) -> Any:
         """Standard deviation of the distinct experts of one layer, a root mean square over layers [expert].
 
-        Exact for uniform independent tokens and zero for round robin; an estimate with skew (`coincidence.distinct_experts_sd_skewed`).
-        An overlap within the request is left out: this is the spread of independent tokens.
+        Exact for uniform independent tokens and zero for round robin; with skew an estimate (`coincidence.distinct_experts_sd_skewed`),
+        with an overlap within the request a rough one (`coincidence.distinct_experts_sd_correlated`).
         n_experts: E [1].
         top_k: k [1].
         requests: R [1].
         tokens_per_request: tokens each of them brings [token].
         """
         tokens = np.asarray(requests, float) * np.asarray(tokens_per_request, float)
-        if self.kind == "uniform":
+        if self.kind == "uniform" and self.overlap is None:
             return distinct_experts_sd(n_experts, top_k, tokens)
         if self.kind == "round_robin":
             return np.zeros(np.broadcast(n_experts, top_k, tokens).shape)[()]
         return _per_model(self._spread, n_experts, top_k, requests, tokens_per_request)
 
     def _spread(self, n_experts: Any, top_k: Any, requests: Any, tokens_per_request: Any) -> Any:
-        tokens = np.asarray(requests, float) * np.asarray(tokens_per_request, float)
-        squares = [distinct_experts_sd_skewed(row, tokens) ** 2 for row in self.inclusion(n_experts, top_k)]
-        return np.sqrt(np.mean(squares, axis=0))
+        law = self._law(n_experts, top_k)
+        count, window = np.broadcast_arrays(np.asarray(requests, float), np.asarray(tokens_per_request, float))
+        squares = np.zeros(count.shape)
+        for row, chance in zip(law.inclusion, law.overlap_by_chance, strict=True):
+            if self.overlap is None:
+                squares += distinct_experts_sd_skewed(row, count * window) ** 2
+            else:
+                overlap = _overlap_in(self.overlap, window, chance)
+                squares += distinct_experts_sd_correlated(row, count, window, overlap) ** 2
+        return np.sqrt(squares / len(law.inclusion))[()]
 
 
 def _optional(name: str, value: Any, bounds: tuple[float, float]) -> float | None:
@@ -238,6 +246,13 @@ def _per_model(evaluated: Any, n_experts: Any, top_k: Any, requests: Any, tokens
         here = (experts == pair[0]) & (chosen == pair[1])
         out[here] = evaluated(*pair, count[here], window[here])
     return out
+
+
+def _overlap_in(overlap: float | OverlapLaw, tokens: Array, chance: Any) -> Any:
+    """Mean overlap of a window of tokens in a layer whose independent tokens overlap by `chance`."""
+    if isinstance(overlap, OverlapLaw):
+        return overlap.carried(overlap.window_mean(tokens), chance)
+    return np.full(tokens.shape, overlap)
 
 
 @lru_cache(maxsize=256)
@@ -272,9 +287,7 @@ class _Law:
         order = np.argsort(which, kind="stable")
         starts = np.searchsorted(which[order], np.arange(windows.size + 1))
         chance = self.overlap_by_chance
-        mean: Any = np.full((windows.size, 1), overlap)
-        if isinstance(overlap, OverlapLaw):
-            mean = overlap.carried(overlap.window_mean(windows)[:, None], chance)
+        mean = _overlap_in(overlap, windows[:, None], chance)
         sizes = np.broadcast_to(concentration(mean, chance), (windows.size, chance.size))
         out = np.empty(count.size)
         out[order] = awake_correlated(self.chances, self.shares, self.layers, sizes, windows, starts, count.ravel()[order])
