@@ -33,8 +33,8 @@ def cell(s: Snapshot, regime: str, column: str) -> tuple[str, list[Block]]:
     derivation = derive(s.scenario, regime, column)
     words = glossary().get(column, {})
     total = derivation.evaluate()
-    blocks = [Block(kind="text", text=words.get("definition", ""))]
-    blocks.append(Block(kind="text", text=f"**{format_quantity(total, derivation.unit, 6)}** · {KINDS[derivation.kind]} {derivation.note}".strip()))
+    answer = f"**{format_quantity(total, derivation.unit, 6)}** · {KINDS[derivation.kind]} {derivation.note}".strip()
+    blocks = [Block(kind="text", text=words.get("definition", "")), Block(kind="text", text=answer)]
     for part in derivation.parts:
         blocks += _part(derivation, part)
     if derivation.terms:

@@ -21,7 +21,7 @@ def tiles(s: Snapshot) -> list[Tile]:
     shown = {
         "ttft_s": tile("ttft_s", "TTFT", turn.ttft_s, "s", "bound", _new_tokens(s)),
         "tpot_s": tile("tpot_s", "TPOT", turn.tpot_s, "s", "bound", f"{per_user} a user" if math.isfinite(turn.tpot_s) else ""),
-        "tokens_per_s_per_gpu": tile("tokens_per_s_per_gpu", "Decode", turn.tokens_per_s_per_gpu, "tokens/s", "bound", "per GPU, full pipe"),
+        "tokens_per_s_per_gpu": tile("tokens_per_s_per_gpu", "Decode", turn.tokens_per_s_per_gpu, "tokens/s", "bound", "a GPU, full pipe"),
         "j_per_token": tile("j_per_token", "Energy", energy, "J", "estimate", "per M output tokens"),
         "usd_per_mtok": tile("usd_per_mtok", "Rent", turn.usd_per_mtok, "$", "bound", _rent(s)),
     }

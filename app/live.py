@@ -359,19 +359,6 @@ class LivePages(Generic[S]):
                 callback(self._snapshot)
         self._stale.discard(page)
 
-    def _name_axes(self, snapshot: S) -> None:
-        """Another quantity on an axis: new title, new ticks, and the limits follow, since the old ones mean nothing now."""
-        names = self.picture.axes(snapshot) if self.picture.axes else None
-        if names is None or names == self._named:
-            return
-        self._named = names
-        for figure in list(self._figures):
-            for axis, title, unit in ((figure.xaxis, names.x, names.x_unit), (figure.yaxis, names.y, names.y_unit)):
-                axis.axis_label = axis_title(title, unit) if unit_of(unit).word else title
-                axis.formatter = tick_formatter(unit)
-            if self.picture.limits is not None:
-                self._place(figure, self.picture.limits(snapshot), force=True)
-
     def refit(self, force: bool = False) -> None:
         """Re-fit the axes of the visible page."""
         with pn.io.hold():

@@ -17,9 +17,8 @@ def scenario_lines(choices: Choices) -> str:
     if choices.memory_bytes is not None:
         machine += f".replace(memory_bytes={choices.memory_bytes!r})"
     lines = ["import physics", "", "s = physics.Scenario(", f"    model=physics.load_model({choices.model!r}),", f"    machine={machine},"]
-    for name, value in vars(choices).items():
-        if name in _SCENARIO and name not in ("model", "machine") and value != _DEFAULTS[name] and not (name == "routing" and value == "uniform"):
-            lines.append(f"    {name}={value!r},")
+    said = {name: value for name, value in vars(choices).items() if name in _SCENARIO and name not in ("model", "machine")}
+    lines += [f"    {name}={value!r}," for name, value in said.items() if value not in (_DEFAULTS[name], "uniform")]
     return "\n".join([*lines, ")"])
 
 
@@ -33,7 +32,8 @@ def crossover_lines(s: Snapshot) -> str:
     low, high = float(s.axis_values[0]), float(s.axis_values[-1])
     axis, quantity = s.choices.axis, s.choices.quantity
     return (
-        f"{scenario_lines(s.choices)}\nimport numpy as np\n\ncurves = physics.sweep(s, {axis}=np.geomspace({low:g}, {high:g}, {len(s.axis_values)}))\n"
+        f"{scenario_lines(s.choices)}\nimport numpy as np\n\n"
+        f"curves = physics.sweep(s, {axis}=np.geomspace({low:g}, {high:g}, {len(s.axis_values)}))\n"
         f"physics.find_crossings(s, {axis!r}, {low:g}, {high:g}, quantity={quantity!r})"
     )
 
@@ -42,8 +42,10 @@ def stage_lines(s: Snapshot) -> str:
     """The memory of a stage at each depth, and the KV crossover."""
     deepest = min(64, s.scenario.model.n_layers)
     return (
-        f"{scenario_lines(s.choices)}\nfor depth in range(1, {deepest + 1}):\n    print(depth, physics.stage_memory(s.replace(pipeline_depth=depth)))\n"
-        f"memory = physics.stage_memory(s)\nmemory.weights * s.pipeline_depth / memory.kv  # depth at which KV weighs as much as the weights"
+        f"{scenario_lines(s.choices)}\nfor depth in range(1, {deepest + 1}):\n"
+        f"    print(depth, physics.stage_memory(s.replace(pipeline_depth=depth)))\n"
+        f"memory = physics.stage_memory(s)\n"
+        f"memory.weights * s.pipeline_depth / memory.kv  # depth at which KV weighs as much as the weights"
     )
 
 

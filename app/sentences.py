@@ -15,6 +15,7 @@ from physics.regimes import BOUNDS, DECODE, REGIMES
 
 WORDS = {"compute": "compute", "memory": "memory bandwidth", "network": "the network"}
 _INDEX = {name: i for i, name in enumerate(REGIMES)}
+_SHORT = {"decode_attention": "attention overtakes", "decode_experts": "the experts overtake"}
 
 
 def bold(text: str) -> str:
@@ -113,8 +114,10 @@ def crossover(s: Snapshot) -> str:
         return f"{lead}; this model has no routed experts."
     if pair:
         row = pair[0]
-        return f"{lead}; {NAMES[row['b']]} overtakes {NAMES[row['a']].replace('decode ', 'the ')} at {bold(format_quantity(row['x'], unit))}."
-    gap = np.asarray(s.curves[s.choices.quantity])[:, _INDEX["decode_attention"]] - np.asarray(s.curves[s.choices.quantity])[:, _INDEX["decode_experts"]]
+        overtaken = "the experts" if row["a"] == "decode_experts" else "decode attention"
+        return f"{lead}; {_SHORT[row['b']]} {overtaken} at {bold(format_quantity(row['x'], unit))}."
+    curves = np.asarray(s.curves[s.choices.quantity])
+    gap = curves[:, _INDEX["decode_attention"]] - curves[:, _INDEX["decode_experts"]]
     side = "above" if np.nanmean(np.sign(gap)) > 0 else "below"
     return f"{lead}; along this axis it stays {side} the experts ({axis_word(axis)})."
 
@@ -161,7 +164,10 @@ def latency(s: Snapshot) -> str:
         return _withheld(s)
     turn, hop = s.turn, float(np.nansum(s.results["hop_s"][[_INDEX[name] for name in DECODE]]))
     share = share_text(hop / turn.tpot_s) if hop else "none"
-    return f"One token takes {bold(format_quantity(turn.tpot_s, 's'))} at any depth but for the hops, {bold(share)} of it now: a deeper pipe is not a faster stream."
+    return (
+        f"One token takes {bold(format_quantity(turn.tpot_s, 's'))} at any depth but for the hops, {bold(share)} of it now: "
+        "a deeper pipe is not a faster stream."
+    )
 
 
 def throughput(s: Snapshot) -> str:
@@ -171,7 +177,8 @@ def throughput(s: Snapshot) -> str:
     depth = s.scenario.pipeline_depth
     pipe = s.turn.tokens_per_s_per_gpu * s.scenario.gpus_per_stage * depth
     groups = "1 group" if depth == 1 else f"{depth} groups"
+    gpus = format_exact(depth * s.scenario.gpus_per_stage, "GPUs")
     return (
-        f"{bold(groups)} in flight give {bold(format_quantity(pipe, 'tokens/s'))} from {bold(format_exact(depth * s.scenario.gpus_per_stage, 'GPUs'))}, "
+        f"{bold(groups)} in flight {'gives' if depth == 1 else 'give'} {bold(format_quantity(pipe, 'tokens/s'))} from {bold(gpus)}, "
         f"{bold(format_quantity(s.turn.tokens_per_s_per_gpu, 'tokens/s'))} each: depth adds accelerators and groups alike."
     )

@@ -17,13 +17,19 @@ from app.state import Choices, Explorer, Snapshot, from_query
 from physics.catalog import presets
 
 WELCOME = (
-    "Serving a mixture-of-experts model is four regimes, not two: **prefill**, **midfill** (new tokens on a long cached prefix), **decode attention** "
-    "and **decode experts**. Drag a slider to see what binds each of them on this machine; click any number in the table to see where it comes from."
+    "Serving a mixture-of-experts model is four regimes, not two: **prefill**, **midfill** (new tokens on a long cached prefix), "
+    "**decode attention** and **decode experts**. Drag a slider to see what binds each of them on this machine; click any number in the "
+    "table to see where it comes from."
 )
 PAGE_VIEWS: tuple[type[PageView], ...] = (RegimesPage, PipelinePage)
 """The tabs, in order; a new page is one module and one entry here and in `state.PAGES`."""
 
-TILE_CELLS = {"ttft_s": ("midfill", "roofline_s"), "tpot_s": ("decode_attention", "roofline_s"), "j_per_token": ("decode_experts", "energy_j")}
+TILE_CELLS = {
+    "ttft_s": ("midfill", "roofline_s"),
+    "tpot_s": ("decode_attention", "roofline_s"),
+    "j_per_token": ("decode_experts", "energy_j"),
+}
+"""Cells of the table that a click on a tile explains."""
 
 
 class Session:

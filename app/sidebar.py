@@ -65,7 +65,8 @@ class Sidebar:
     def _slider(self, name: str) -> Slider:
         unit = AXES[name][2] if name in AXES else "tokens"
         stops = _stops(name) if name in AXES else count_stops(1, 65_536)
-        slider = Slider(label=self._words[name]["label"], unit=unit, description=self._words[name]["definition"], stops=stops, value=stops[0])
+        words = self._words[name]
+        slider = Slider(label=words["label"], unit=unit, description=words["definition"], stops=stops, value=stops[0])
         if name == "kv_bytes_per_token":
             slider.param.update(marks=KV_MARKS, default_note="from the model")
         slider.param.watch(lambda event: self._moved(name, event.new), "value")
@@ -103,7 +104,9 @@ class Sidebar:
             self.model, self.model_facts, self.machine, self.machine_facts, *(sliders[name] for name in primary),
             group("Stage and machine", *layout, open=True),
             group("Number formats", selects["weight_dtype"], selects["kv_dtype"], selects["compute_dtype"]),
-            group("Routing, overlap, energy", selects["routing"], self.flags["overlap"], selects["energy_accounting"], sliders["output_tokens"]),
+            group(
+                "Routing, overlap, energy", selects["routing"], self.flags["overlap"], selects["energy_accounting"], sliders["output_tokens"]
+            ),
         ]  # fmt: skip
 
     # -------------------------------------------------------------------------------------------------------------- events
@@ -179,7 +182,8 @@ class Sidebar:
         active = format_quantity(model.n_active_params, "parameters").replace(" parameters", "")
         total = format_quantity(model.n_params, "parameters").replace(" parameters", "")
         _update(self.model_facts, text=f"{total} total, {active} active, {kv}")
-        ridges = [f"{machine.peaks[name] / machine.memory_bytes_per_s:.0f} {name.upper()}" for name in ("bf16", "fp8", "fp4") if name in machine.peaks]
+        known = [name for name in ("bf16", "fp8", "fp4") if name in machine.peaks]
+        ridges = [f"{machine.peaks[name] / machine.memory_bytes_per_s:.0f} {name.upper()}" for name in known]
         size, rate = format_quantity(machine.memory_bytes, "B"), format_quantity(machine.memory_bytes_per_s, "B/s")
         note = " · announced" if machine.announced else ""
         _update(self.machine_facts, text=f"{size}, {rate}, ridge {' · '.join(ridges) or '–'}{note}")
@@ -189,5 +193,3 @@ def _update(widget: Any, **values: Any) -> None:
     changed = {name: value for name, value in values.items() if getattr(widget, name) != value}
     if changed:
         widget.param.update(**changed)
-
-

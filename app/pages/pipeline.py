@@ -28,8 +28,11 @@ class PipelinePage:
     def build(self) -> pn.Column:
         """The content of the page."""
         s = self.explorer.snapshot
-        views = [self.live.add(self.name, LiveView(picture, s)) for picture in (pipeline.MEMORY, pipeline.LATENCY, pipeline.THROUGHPUT)]
-        self.stage = Card("What must one stage hold?", views[0], csv=self._stage_csv, code=self._stage_code, file_stem="stage-memory", span=True)
+        pictures = (pipeline.MEMORY, pipeline.LATENCY, pipeline.THROUGHPUT)
+        views = [self.live.add(self.name, LiveView(picture, s)) for picture in pictures]
+        self.stage = Card(
+            "What must one stage hold?", views[0], csv=self._stage_csv, code=self._stage_code, file_stem="stage-memory", span=True
+        )
         self.latency = Card("Does depth speed up a token?", views[1], csv=self._speed_csv, code=self._speed_code, file_stem="latency")
         self.throughput = Card("Does depth raise throughput?", views[2], csv=self._speed_csv, code=self._speed_code, file_stem="throughput")
         for card in (self.stage, self.latency, self.throughput):
@@ -47,7 +50,8 @@ class PipelinePage:
 
     def _stage_csv(self) -> str:
         s = self.explorer.snapshot
-        return str(pd.DataFrame({"pipeline_depth": depth_values(s.scenario)} | pipeline.stage_parts(s)).drop_duplicates().to_csv(index=False))
+        frame = pd.DataFrame({"pipeline_depth": depth_values(s.scenario)} | pipeline.stage_parts(s))
+        return str(frame.drop_duplicates().to_csv(index=False))
 
     def _speed_csv(self) -> str:
         s = self.explorer.snapshot

@@ -36,8 +36,10 @@ def unit(name: str) -> str:
 def table_columns() -> list[Column]:
     """Columns of the regimes' table, named by the glossary."""
     words = glossary()
-    named = [column(name, words[name]["label"], hint=words[name]["definition"], align="left" if name == "bound" else "") for name in COLUMNS]
-    return [column("regime", "Regime", align="left"), *named]
+    columns = [column("regime", "Regime", align="left")]
+    for name in COLUMNS:
+        columns.append(column(name, words[name]["label"], hint=words[name]["definition"], align="left" if name == "bound" else ""))
+    return columns
 
 
 def table_rows(s: Snapshot) -> list[Row]:
@@ -71,9 +73,8 @@ class RegimesPage:
         views = [self.live.add(self.name, LiveView(picture, s)) for picture in (roofline.PICTURE, utilisation.PICTURE, crossover.PICTURE)]
         views[0].on_tap(self._tapped)
         views[2].on_drag("cursor", self._dragged)
-        both = {"csv": self._table_csv, "code": self._table_code}
-        self.roofline = Card("What does the machine allow each regime?", views[0], file_stem="roofline", **both)
-        self.busy = Card("Is this worker strong in all three?", views[1], file_stem="utilisation", **both)
+        self.roofline = self._card("What does the machine allow each regime?", views[0], "roofline")
+        self.busy = self._card("Is this worker strong in all three?", views[1], "utilisation")
         self.crossover = Card(
             "Where does a slider stop helping?", views[2], csv=self._crossover_csv, code=self._crossover_code, file_stem="crossover",
             span=True, controls=self._pickers(),
@@ -87,12 +88,17 @@ class RegimesPage:
         self.show(s)
         return cards(self.roofline, self.busy, self.crossover, self.card)
 
+    def _card(self, title: str, view: LiveView[Snapshot], file_stem: str) -> Card:
+        """A card whose numbers are those of the table."""
+        return Card(title, view, csv=self._table_csv, code=self._table_code, file_stem=file_stem)
+
     def _pickers(self) -> pn.Row:
         words = glossary()
         axes = {words[name]["label"]: name for name in AXES}
         quantities = {words[name]["label"]: name for name in QUANTITIES}
-        self.axis = pmui.Select(label="Along", options=axes, value=self.explorer.choices.axis, size="small", width=210, margin=(4, 8, 4, 0))
-        self.quantity = pmui.Select(label="Compare", options=quantities, value=self.explorer.choices.quantity, size="small", width=210, margin=(4, 0))
+        choices = self.explorer.choices
+        self.axis = pmui.Select(label="Along", options=axes, value=choices.axis, size="small", width=210, margin=(4, 8, 4, 0))
+        self.quantity = pmui.Select(label="Compare", options=quantities, value=choices.quantity, size="small", width=210, margin=(4, 0))
         self.axis.param.watch(lambda event: self._choose(axis=event.new), "value")
         self.quantity.param.watch(lambda event: self._choose(quantity=event.new), "value")
         return pn.Row(self.axis, self.quantity, margin=0)

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from app.picture import Limits
+from app.picture import Limits, Values
 
 CHAR_PX, LINE_PX = 6.6, 15.0
 """Width of a letter and height of a line at 12 px type; a plot is taken as PLOT_PX, since its real size is not known here."""
@@ -42,7 +42,11 @@ def _overlaps(a: tuple[float, float, float, float], b: tuple[float, float, float
 
 
 def beside_points(
-    x: Sequence[float], y: Sequence[float], texts: Sequence[str], limits: Limits, blocked: Sequence[tuple[float, float, str, int]] = (),
+    x: Values,
+    y: Values,
+    texts: Sequence[str],
+    limits: Limits,
+    blocked: Sequence[tuple[float, float, str, int]] = (),
     strokes: Sequence[tuple[float, float, float, float]] = (),
 ) -> tuple[np.ndarray, np.ndarray]:
     """Centres for the labels of points on log-log axes: the free place nearest to each point, inside the limits.
@@ -109,7 +113,8 @@ def spread(y: Sequence[float], limits: tuple[float, float], gap_px: float = LINE
         placed = np.clip(placed, 7.0, PLOT_PX[1] - 7.0)
         if not moved:
             break
-    return np.exp(low + placed / PLOT_PX[1] * (high - low))
+    heights: np.ndarray = np.exp(low + placed / PLOT_PX[1] * (high - low))
+    return heights
 
 
 def kept_inside(x: Sequence[float], texts: Sequence[str], limits: Limits) -> np.ndarray:
@@ -117,4 +122,5 @@ def kept_inside(x: Sequence[float], texts: Sequence[str], limits: Limits) -> np.
     px, _ = _to_px(np.asarray(x, float), np.ones(len(x)), (limits[0], limits[1], 1.0, 10.0))
     half = np.array([CHAR_PX * len(text) / 2 + 2 for text in texts])
     inside = np.clip(px, half, PLOT_PX[0] - half)
-    return limits[0] * (limits[1] / limits[0]) ** (inside / PLOT_PX[0])
+    centres: np.ndarray = limits[0] * (limits[1] / limits[0]) ** (inside / PLOT_PX[0])
+    return centres

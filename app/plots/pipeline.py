@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import holoviews as hv
@@ -101,7 +102,7 @@ def _apart(y: list[float], gap: float) -> list[float]:
     return placed
 
 
-def _area(data: dict[str, Any], label: str, **style: Any) -> hv.Area:
+def _area(data: Mapping[str, Any], label: str, **style: Any) -> hv.Area:
     half = len(data["x"]) // 2
     low, high = data["y"][:half], data["y"][half:][::-1]
     return hv.Area((data["x"][:half], low, high), "x", ["y", "high"], label=label).opts(line_alpha=0, **style)

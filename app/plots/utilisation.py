@@ -20,7 +20,8 @@ OFFSETS = dict(zip(BOUNDS, (0.26, 0.0, -0.26), strict=True))
 def _rows(s: Snapshot) -> np.ndarray:
     """Busy share [regime, resource]; zero where a regime does nothing."""
     shares = np.stack([s.results[f"{name}_frac"] for name in BOUNDS], axis=-1)
-    return np.nan_to_num(shares, nan=0.0)
+    known: np.ndarray = np.nan_to_num(shares, nan=0.0)
+    return known
 
 
 def columns(s: Snapshot) -> Columns:
