@@ -115,6 +115,7 @@ class GroupedQueryAttention(_Stateless):
     index_heads: int = 0
     index_dim: int = 0
     chosen_tokens: int = 0  # block-sparse: blocks x block size
+    q_rank: int = 0  # Step-3: queries pass a low-rank projection
 
     @property
     def label(self) -> str:
@@ -131,7 +132,8 @@ class GroupedQueryAttention(_Stateless):
 
         hidden: width of the residual stream [element].
         """
-        query = hidden * self.n_heads * self.d_k
+        d_query = self.n_heads * self.d_k
+        query = (hidden + d_query) * self.q_rank if self.q_rank else hidden * d_query
         gate = hidden * self.n_heads * self.d_v if self.output_gate else 0
         key = hidden * self.n_kv_heads * self.d_k
         value = 0 if self.shared_kv_projection else hidden * self.n_kv_heads * self.d_v
