@@ -11,6 +11,7 @@ from typing import Any
 
 import panel as pn
 import panel_material_ui as pmui
+from panel.util import edit_readonly
 from panel.viewable import Viewable, Viewer
 
 from app.components import Block, CardHead, DataTable, File, Fold, Headline, SidePanel, TabBar, TopBar
@@ -174,12 +175,15 @@ class Shell:
             sizing_mode="stretch_width", margin=0, styles={"padding": "12px 16px", "gap": "12px"},
         )  # fmt: skip
         column = pn.Column(*sidebar, sizing_mode="stretch_width", margin=0, styles={"padding": "8px 16px"})
-        return pmui.Page(
+        page = pmui.Page(
             title=title, header=[self.topbar], sidebar=[column], main=[body], contextbar=[self.side], sx=_SX,
             sidebar_width=SIDEBAR_WIDTH, sidebar_variant="persistent", sidebar_resizable=False,
             contextbar_width=SIDE_PANEL_WIDTH, contextbar_variant="persistent", contextbar_open=False, busy_indicator=None,
             theme_toggle=True, theme_config={"light": _palette(LIGHT), "dark": _palette(DARK)},
         )  # fmt: skip
+        with edit_readonly(page):
+            page.busy = False  # unlinks the busy flag: the page would walk all models twice per slider step, 10 times the update itself
+        return page
 
     def servable(self) -> None:
         """Make this the page of the session. The document's theme tells the template to leave the plots' look alone."""
