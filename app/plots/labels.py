@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -34,11 +35,11 @@ def _from_px(px: float, py: float, limits: Limits) -> tuple[float, float]:
     return float(np.exp(x0 + px / PLOT_PX[0] * (x1 - x0))), float(np.exp(y0 + py / PLOT_PX[1] * (y1 - y0)))
 
 
-def _overlaps(a: tuple[float, float, float, float], b: tuple[float, float, float, float]) -> float:
-    """Shared area of two boxes (centre x, centre y, width, height)."""
-    wide = min(a[0] + a[2] / 2, b[0] + b[2] / 2) - max(a[0] - a[2] / 2, b[0] - b[2] / 2)
-    high = min(a[1] + a[3] / 2, b[1] + b[3] / 2) - max(a[1] - a[3] / 2, b[1] - b[3] / 2)
-    return max(wide, 0.0) * max(high, 0.0)
+def _overlaps(places: np.ndarray, boxes: np.ndarray) -> np.ndarray:
+    """Area that each place shares with all boxes together; rows are (centre x, centre y, width, height)."""
+    low = np.maximum(places[:, None, :2] - places[:, None, 2:] / 2, boxes[:, :2] - boxes[:, 2:] / 2)
+    high = np.minimum(places[:, None, :2] + places[:, None, 2:] / 2, boxes[:, :2] + boxes[:, 2:] / 2)
+    return np.maximum(high - low, 0.0).prod(axis=2).sum(axis=1)
 
 
 def beside_points(
@@ -55,40 +56,50 @@ def beside_points(
     strokes: (x0, y0, x1, y1) of lines better left uncovered.
     """
     px, py = _to_px(np.asarray(x, float), np.asarray(y, float), limits)
-    points = [(a, b, 12.0, 12.0) for a, b in zip(px, py, strict=True) if np.isfinite(a) and np.isfinite(b)]
-    boxes = list(points)
-    for bx, by, text, side in blocked:
-        cx, cy = _to_px(np.array([bx]), np.array([by]), limits)
-        width = CHAR_PX * len(text)
-        if np.isfinite(cx[0]) and np.isfinite(cy[0]):
-            boxes.append((cx[0] + side * width / 2, cy[0], width, LINE_PX))
-    for x0, y0, x1, y1 in strokes:
-        along = np.linspace(0.0, 1.0, 40)
-        sx, sy = _to_px(x0 * (x1 / x0) ** along, y0 * (y1 / y0) ** along, limits)
-        boxes += [(a, b, 5.0, 5.0) for a, b in zip(sx, sy, strict=True) if np.isfinite(a) and np.isfinite(b)]
+    boxes = _blocked_boxes(px, py, blocked, strokes, limits)
     out_x, out_y = np.full(len(px), np.nan), np.full(len(px), np.nan)
     for i in np.argsort(py):
         if not (np.isfinite(px[i]) and np.isfinite(py[i])):
             continue
-        box = _best_place(px[i], py[i], texts[i], boxes)
-        boxes.append(box)
+        box = _best_place(px[i], py[i], CHAR_PX * len(texts[i]), boxes)
+        boxes = np.vstack([boxes, box])
         out_x[i], out_y[i] = _from_px(box[0], box[1], limits)
     return out_x, out_y
 
 
-def _best_place(px: float, py: float, text: str, boxes: Sequence[tuple[float, float, float, float]]) -> tuple[float, float, float, float]:
-    width = CHAR_PX * len(text)
-    side = width / 2 + 9
-    places = [(px + side, py), (px - side, py), (px, py + 15), (px, py - 15)]
-    places += [(px + s * side, py + r * LINE_PX) for r in (1, -1, 2, -2, 3, -3) for s in (1, -1, 0, 1.6, -1.6)]
-    best, least = (px + side, py, width, LINE_PX), np.inf
-    for nth, (cx, cy) in enumerate(places):
-        box = (cx, cy, width, LINE_PX)
-        outside = max(0.0, cx + width / 2 - PLOT_PX[0]) + max(0.0, width / 2 - cx) + max(0.0, cy + 8 - PLOT_PX[1]) + max(0.0, 8 - cy)
-        cost = sum(_overlaps(box, other) for other in boxes) + 20.0 * outside + nth * 0.5
-        if cost < least:
-            best, least = box, cost
-    return best
+def _blocked_boxes(px: np.ndarray, py: np.ndarray, blocked: Sequence[Any], strokes: Sequence[Any], limits: Limits) -> np.ndarray:
+    """What labels should not cover, as (centre x, centre y, width, height): points, standing labels, lines as beads."""
+    groups = [np.column_stack([px, py, np.full((len(px), 2), 12.0)])]
+    if len(blocked):
+        widths = np.array([CHAR_PX * len(text) for _, _, text, _ in blocked])
+        bx, by = _to_px(np.array([row[0] for row in blocked], float), np.array([row[1] for row in blocked], float), limits)
+        groups.append(
+            np.column_stack([bx + np.array([row[3] for row in blocked]) * widths / 2, by, widths, np.full(len(blocked), LINE_PX)])
+        )
+    if len(strokes):
+        x0, y0, x1, y1 = np.asarray(strokes, float).T[:, :, None]
+        along = np.linspace(0.0, 1.0, 40)
+        sx, sy = _to_px(x0 * (x1 / x0) ** along, y0 * (y1 / y0) ** along, limits)
+        groups.append(np.column_stack([sx.ravel(), sy.ravel(), np.full((sx.size, 2), 5.0)]))
+    boxes = np.vstack(groups)
+    return boxes[np.isfinite(boxes).all(axis=1)]
+
+
+_NEAR = [(1.0, 0.0), (-1.0, 0.0), (0.0, 1.0), (0.0, -1.0)]
+_FAR = [(s, float(r)) for r in (1, -1, 2, -2, 3, -3) for s in (1.0, -1.0, 0.0, 1.6, -1.6)]
+_SIDES = np.array(_NEAR + _FAR)
+"""Where a label may stand, best first: half its width to the side, and lines up or down."""
+
+
+def _best_place(px: float, py: float, width: float, boxes: np.ndarray) -> np.ndarray:
+    places = np.empty((len(_SIDES), 4))
+    places[:, 0], places[:, 1] = px + _SIDES[:, 0] * (width / 2 + 9), py + _SIDES[:, 1] * LINE_PX
+    places[:, 2], places[:, 3] = width, LINE_PX
+    cx, cy = places[:, 0], places[:, 1]
+    beyond = (cx + width / 2 - PLOT_PX[0], width / 2 - cx, cy + 8 - PLOT_PX[1], 8 - cy)
+    outside = sum(np.maximum(side, 0.0) for side in beyond)
+    cost = _overlaps(places, boxes) + 20.0 * outside + 0.5 * np.arange(len(places))
+    return places[int(np.argmin(cost))]
 
 
 def spread(y: Sequence[float], limits: tuple[float, float], gap_px: float = LINE_PX) -> np.ndarray:
