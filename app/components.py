@@ -172,6 +172,7 @@ class CardHead(_Component):
     tools = param.List(item_type=str, doc="Of csv, png, svg, code, fit.")
     figure_id = param.String(doc="Bokeh id of the figure, for the image.")
     file_stem = param.String(default="midfill", doc="Name of saved files, without ending.")
+    on_screen = param.Boolean(default=True, doc="Whether the card is in view; the browser says so.")
     _esm = _esm("cardhead")
 
     def on_tool(self, name: str, callback: Callable[[], None]) -> None:

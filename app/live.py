@@ -101,6 +101,7 @@ class LiveView(Generic[S]):
     def __init__(self, picture: Picture[S], snapshot: S, theme: Theme = LIGHT) -> None:
         self.picture = picture
         self.theme = theme
+        self.on_screen = True
         self._snapshot = snapshot
         self._marks: dict[str, list[_Mark]] = {}
         self._figures: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -156,6 +157,8 @@ class LiveView(Generic[S]):
         line_annotation = source is None or (not source.data and isinstance(plot.handles.get("glyph"), Span))
         mark = _Mark(None, plot.handles["glyph"]) if line_annotation else _Mark(source, None)
         self._marks.setdefault(label, []).append(mark)
+        if "glyph_renderer" in plot.handles:
+            plot.handles["glyph_renderer"].name = label  # found by name in the browser: tests, report
         values = self.picture.columns(self._snapshot).get(label, {})
         if mark.source is not None:
             _install(mark.source, label, values)
@@ -189,6 +192,20 @@ class LiveView(Generic[S]):
                 for mark in self._marks.get(label, []):
                     sent += _patch(mark.source, values) if mark.source is not None else _scalars(mark.model, values)
         return sent
+
+    def keep(self, snapshot: S) -> None:
+        """Note another snapshot without drawing it: while a slider is dragged, for a picture scrolled out of view."""
+        self._snapshot = snapshot
+
+    def settle(self) -> int:
+        """Draw the snapshot that was kept last."""
+        return self.push(self._snapshot)
+
+    def see(self, on_screen: bool) -> None:
+        """The browser says whether the picture is in view; coming into view brings it up to date."""
+        self.on_screen = on_screen
+        if on_screen:
+            self.settle()
 
     def _name_axes(self, snapshot: S) -> None:
         """Another quantity on an axis: new title, new ticks, and the limits follow, since the old ones mean nothing now."""
@@ -349,20 +366,21 @@ class LivePages(Generic[S]):
         self.shown = page
         if page in self._stale:
             self._update(page)
-            self.refit()
+        self.refit()
 
     def _update(self, page: str) -> None:
         with pn.io.hold():
             for view in self._views.get(page, []):
-                view.push(self._snapshot)
+                (view.push if view.on_screen else view.keep)(self._snapshot)
             for callback in self._listeners.get(page, []):
                 callback(self._snapshot)
         self._stale.discard(page)
 
     def refit(self, force: bool = False) -> None:
-        """Re-fit the axes of the visible page."""
+        """On release: re-fit the axes of the visible page, and draw what was out of view during the drag."""
         with pn.io.hold():
             for view in self._views.get(self.shown or "", []):
+                view.settle()
                 view.refit(force)
 
     def set_theme(self, theme: Theme) -> None:

@@ -89,7 +89,9 @@ class Card(Viewer):  # type: ignore[misc]  # panel carries no types
             make = csv
             self.head.on_tool("csv", lambda: self.head.send_file(File(f"{file_stem}.csv", make(), "text/csv;charset=utf-8")))
         if self.live is not None:
-            self.live.on_drawn(lambda figure: self.head.param.update(figure_id=figure.id))
+            live = self.live
+            live.on_drawn(lambda figure: self.head.param.update(figure_id=figure.id))
+            self.head.param.watch(lambda event: live.see(event.new), "on_screen")
         styles = _CARD | ({"grid-column": "1 / -1"} if span else {})
         body = self.live.pane if self.live is not None else view
         parts = [self.head, body] if controls is None else [self.head, controls, body]

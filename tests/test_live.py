@@ -208,6 +208,22 @@ def test_hidden_pages_are_brought_up_to_date_when_shown():
     assert documents
 
 
+def test_picture_out_of_view_waits_for_the_release_or_for_being_seen():
+    pages = LivePages(FIRST)
+    view = pages.add("a", LiveView(PICTURE, FIRST))
+    document = rendered(view)
+    pages.show("a")
+    view.see(False)
+    pages.push(SECOND)
+    assert_shows(view, FIRST)
+    pages.refit()
+    assert_shows(view, SECOND)
+    pages.push(FIRST)
+    view.see(True)
+    assert_shows(view, FIRST)
+    assert document
+
+
 def test_clicked_point_is_reported():
     view = LiveView(PICTURE, FIRST)
     rendered(view)

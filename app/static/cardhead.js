@@ -39,6 +39,14 @@ export function render({model}) {
     rich(sentence, model.sentence)
     sentence.className = `sentence ${model.tone}`
   }
+  // Painting is what a slider step costs: pictures scrolled out of view wait until the hand lets go.
+  const watcher = new IntersectionObserver((entries) => {
+    const seen = entries[entries.length - 1].isIntersecting
+    if (model.on_screen !== seen) model.on_screen = seen
+  }, {rootMargin: "200px", scrollMargin: "200px"})
+  setTimeout(() => { if (root.isConnected) watcher.observe(root.getRootNode().host?.getRootNode().host ?? root) }, 0)
+  model.on("remove", () => watcher.disconnect())
+
   model.on(["title", "tools"], layout)
   model.on(["sentence", "tone"], say)
   model.on("msg:custom", (message) => { if (message.file) download(message.file, message.content, message.type) })
