@@ -216,7 +216,7 @@ def _max_of_loads(mean: Array, variance: Array) -> float:
                 elif x < mean[g]:
                     product = 0.0
             total += (1.0 - product) * step
-        return total
+        return float(total)
     first = int(low)
     below = np.ones(int(top) + 2 - first)
     for g in range(mean.size):
@@ -227,7 +227,7 @@ def _max_of_loads(mean: Array, variance: Array) -> float:
 @kernel
 def _times_binomial(below: Array, first: int, mean: float, variance: float) -> None:
     """Multiply P(X <= x) of one count into below[x - first]."""
-    if mean <= 0.0:
+    if mean <= 0.0 or mean + _WIDTH * math.sqrt(variance) + _WIDTH < first:
         return
     p = 1.0 - variance / mean
     if variance <= 1e-9 * mean:
