@@ -53,12 +53,30 @@ def cache_folder() -> str | None:
 _CACHE_FOLDER = cache_folder()
 
 
-def kernel(function: Callable[..., Any]) -> Any:
-    """Compile a loop over bare floats and arrays, cached on disk, without fastmath, releasing the GIL."""
+def _compiled(function: Callable[..., Any], **options: Any) -> Any:
     # Numba reads the folder when a function is decorated; setting it only here leaves other packages' caches alone.
     before = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = _CACHE_FOLDER or ""
     try:
-        return numba.njit(cache=_CACHE_FOLDER is not None, nogil=True, error_model="numpy")(function)
+        return numba.njit(nogil=True, error_model="numpy", **options)(function)
     finally:
         numba.config.CACHE_DIR = before
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Compile a loop over bare floats and arrays, cached on disk, without fastmath, releasing the GIL."""
+    return _compiled(function, cache=_CACHE_FOLDER is not None)
+
+
+def bare_kernel(function: Callable[..., Any]) -> Any:
+    """Compile a kernel that makes no arrays of its own: all are handed in, and none is counted.
+
+    Counting references is most of the time of a kernel that passes arrays to short parts, and threads that count the
+    same array wait for each other.
+    """
+    return _compiled(function, cache=_CACHE_FOLDER is not None, _nrt=False)
+
+
+def bare_part(function: Callable[..., Any]) -> Any:
+    """A part of a `bare_kernel` of the same file, pasted into it."""
+    return _compiled(function, forceinline=True, _nrt=False)

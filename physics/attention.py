@@ -60,7 +60,7 @@ def capped_entries_up_to(position: Any, stride: Any, limit: Any) -> Any:
     """
     last_growing = np.minimum(position, stride * limit)
     beyond = position - last_growing
-    return entries_up_to(last_growing, stride) + np.where(beyond > 0.0, beyond * np.minimum(limit, position), 0.0)
+    return entries_up_to(last_growing, stride) + beyond * np.minimum(limit, position)  # no limit: nothing is beyond
 
 
 @formula

@@ -97,10 +97,10 @@ def _network_parts(sheet: Sheet) -> tuple[str, str]:
             sheet.model("L_red", layers, "layers", "layers with a tensor-parallel reduction")
             sheet.model("h", s.model.hidden, "elements", "width of the residual stream")
             sheet.term("a_out", OUTPUT_BYTES, "B", "bytes of one activation, bf16", "number format")
-            domains = f"{gpus}/D_up" if spans else "1"
-            up.append(f"L_red*2*({gpus} - {domains})*R*n*h*a_out")
+            count = f"{gpus}/D_up" if spans else "1"
+            up.append(f"L_red*2*({gpus} - {count})*R*n*h*a_out")
             if spans:
-                out.append(f"L_red*2*({domains} - 1)*R*n*h*a_out")
+                out.append(f"L_red*2*({count} - 1)*R*n*h*a_out")
     return " + ".join(up) or "0", " + ".join(out) or "0"
 
 

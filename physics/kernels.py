@@ -1,8 +1,7 @@
 """The step, compiled: one forward pass of one group, in FLOPs, bytes, seconds and joules, at every point of a grid.
 
 Private. `workload` fills the arrays, `sweep` lays out the grid, `regimes` names the columns. Index names below are the only contract.
-The formulas are those of `attention`, `network` and `pipeline`, called as they stand. Kernels take an array and a row, not a slice of it:
-slices count references, and threads that count in one place wait for each other.
+The formulas are those of `attention`, `network` and `pipeline`, called as they stand.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from physics._numba import kernel
+from physics._numba import bare_kernel, bare_part
 from physics.attention import causal_pairs, chosen_entries_read, chunk_entries_read, chunked_pairs, seen_pairs, window_entries_read
 from physics.formats import OUTPUT_BYTES
 from physics.layers import READ_CHOSEN, READ_CHUNK, READ_RECENT
@@ -31,7 +30,7 @@ TOTAL_CORE_S, TOTAL_CORE_J, TOTAL_UP_S, TOTAL_UP_J = range(6, 10)  # one FLOP of
 TOTAL_RECURRENT_FLOPS, TOTAL_STATE_BYTES, TOTAL_REST_BYTES, TOTAL_WEIGHT_BYTES = range(10, 14)
 TOTAL_HIDDEN, TOTAL_ATTENTION_LAYERS, TOTAL_DENSE_LAYERS = range(14, 17)
 TOTAL_WIDTH = 17
-# The machine and the options.
+# The machine and the options; S is seconds per byte of one accelerator.
 HW_MEMORY_S, HW_UP_S, HW_DOMAIN, HW_OUT_S, HW_HOP_S, HW_OVERLAP, HW_TENSOR = range(7)
 HW_J_MEMORY, HW_J_UP, HW_J_OUT, HW_IDLE_W = range(7, 11)
 HW_CAPACITY, HW_MARGIN_FRAC, HW_KV_COPIES, HW_CHUNK = range(11, 15)
@@ -44,6 +43,9 @@ POINT_WIDTH = 7
 # and how far one place moves in each table of distinct experts (prefill, midfill, decode).
 GRID_LEAF, GRID_ALSO, GRID_LENGTH, GRID_FIRST, GRID_TABLES = range(5)
 GRID_WIDTH = GRID_TABLES + 3
+# What depends on the number of accelerators alone: how often a dispatched byte is remote, how many vectors one reduction sends inside
+# the domains and between them, and, from LINK_REACHED on, how many other domains a token of each bank reaches.
+LINK_REMOTE, LINK_INSIDE, LINK_BETWEEN, LINK_REACHED = range(4)
 # What one part of a step does; a prefill or midfill counts all three, the decode lines one each.
 WORK_CORE_FLOPS, WORK_FLOPS, WORK_FLOP_S, WORK_FLOP_J, WORK_WEIGHTS, WORK_KV_READ, WORK_KV_WRITE = range(7)
 WORK_ACTIVATION, WORK_UP, WORK_OUT, WORK_HOP = range(7, 11)
@@ -64,7 +66,7 @@ N_REGIMES = 5
 PREFILL, MIDFILL, DECODE_ATTENTION, DECODE_EXPERTS, DECODE_SHARED = range(N_REGIMES)
 
 
-@kernel
+@bare_part
 def scan_work(scans: Any, i: int, new: float, prefix: float) -> tuple[float, float, float, float]:
     """FLOPs of pairs, FLOPs of up-projecting the prefix, entries read and entries written: one request, one scan."""
     read, stride, limit = scans[i, SCAN_READ], scans[i, SCAN_STRIDE], scans[i, SCAN_LIMIT]
@@ -88,14 +90,14 @@ def scan_work(scans: Any, i: int, new: float, prefix: float) -> tuple[float, flo
     return flops, up_flops, entries, written
 
 
-@kernel
+@bare_part
 def entry_bytes(scans: Any, i: int, hw: Any, point: Any) -> float:
     """Bytes of one cached entry of all layers of a scan, with the copies that tensor parallelism keeps of it."""
     copies = cache_copies(point[POINT_GPUS], scans[i, SCAN_SHARDS]) if hw[HW_TENSOR] > 0.0 else 1.0
     return float(scans[i, SCAN_ENTRY_BYTES] * point[POINT_KV_SCALE] * copies)
 
 
-@kernel
+@bare_part
 def attention_work(scans: Any, totals: Any, hw: Any, point: Any, new: float, prefix: float, work: Any) -> float:
     """Fill in the attention part of a step; what comes back are the FLOPs of expanding cached latents, which the rest counts."""
     requests = point[POINT_BATCH]
@@ -115,10 +117,21 @@ def attention_work(scans: Any, totals: Any, hw: Any, point: Any, new: float, pre
     return float(requests * up_flops)
 
 
-@kernel
-def expert_work(banks: Any, distinct: Any, row: int, hw: Any, point: Any, tokens: float, work: Any) -> None:
+@bare_part
+def set_links(banks: Any, hw: Any, gpus: float, links: Any) -> None:
+    """Fill in what depends on the number of accelerators alone."""
+    # A reduction runs inside each domain, then between the domains: together the 2(G-1)/G of one ring.
+    domains = max(gpus / hw[HW_DOMAIN], 1.0)
+    links[LINK_REMOTE] = remote_frac(gpus)
+    links[LINK_INSIDE] = gpus * reduce_bytes(1.0, gpus / domains, 1.0, 1.0)
+    links[LINK_BETWEEN] = domains * reduce_bytes(1.0, domains, 1.0, 1.0)
+    for i in range(banks.shape[0]):
+        links[LINK_REACHED + i] = remote_domains(gpus, hw[HW_DOMAIN], banks[i, BANK_TOP_K]) if gpus > hw[HW_DOMAIN] else 0.0
+
+
+@bare_part
+def expert_work(banks: Any, distinct: Any, row: int, links: Any, tokens: float, work: Any) -> None:
     """Fill in the routed experts' part of a step."""
-    gpus = point[POINT_GPUS]
     flops = flop_s = flop_j = weights = moved = up = out = 0.0
     for i in range(banks.shape[0]):
         size = tokens * banks[i, BANK_MOVED_BYTES]
@@ -127,46 +140,53 @@ def expert_work(banks: Any, distinct: Any, row: int, hw: Any, point: Any, tokens
         flop_j += tokens * banks[i, BANK_FLOP_J]
         weights += distinct[row, i] * banks[i, BANK_EXPERT_BYTES]
         moved += size
-        up += size * remote_frac(gpus)
-        if gpus > hw[HW_DOMAIN]:
-            out += size / banks[i, BANK_TOP_K] * remote_domains(gpus, hw[HW_DOMAIN], banks[i, BANK_TOP_K])
+        up += size * links[LINK_REMOTE]
+        out += size / banks[i, BANK_TOP_K] * links[LINK_REACHED + i]
     work[PART_EXPERTS, WORK_FLOPS], work[PART_EXPERTS, WORK_FLOP_S], work[PART_EXPERTS, WORK_FLOP_J] = flops, flop_s, flop_j
     work[PART_EXPERTS, WORK_WEIGHTS], work[PART_EXPERTS, WORK_ACTIVATION] = weights, moved
     work[PART_EXPERTS, WORK_UP], work[PART_EXPERTS, WORK_OUT] = up, out
 
 
-@kernel
-def rest_work(totals: Any, hw: Any, point: Any, tokens: float, up_flops: float, work: Any) -> None:
+@bare_part
+def rest_work(totals: Any, hw: Any, links: Any, point: Any, tokens: float, up_flops: float, work: Any) -> None:
     """Fill in the rest of a step: matrices every token passes, the head, reductions, hops between stages."""
-    requests, gpus = point[POINT_BATCH], point[POINT_GPUS]
+    requests, vector_bytes = point[POINT_BATCH], tokens * totals[TOTAL_HIDDEN] * OUTPUT_BYTES
     work[PART_REST, WORK_FLOPS] = tokens * totals[TOTAL_TOKEN_FLOPS] + requests * totals[TOTAL_REQUEST_FLOPS] + up_flops
     work[PART_REST, WORK_FLOP_S] = tokens * totals[TOTAL_TOKEN_S] + requests * totals[TOTAL_REQUEST_S] + up_flops * totals[TOTAL_UP_S]
     work[PART_REST, WORK_FLOP_J] = tokens * totals[TOTAL_TOKEN_J] + requests * totals[TOTAL_REQUEST_J] + up_flops * totals[TOTAL_UP_J]
     work[PART_REST, WORK_WEIGHTS] = totals[TOTAL_REST_BYTES]
-    # Reduced inside each domain, then between the domains: together the 2(G-1)/G of one ring.
-    layers = totals[TOTAL_DENSE_LAYERS] + hw[HW_TENSOR] * totals[TOTAL_ATTENTION_LAYERS]
-    domains = max(gpus / hw[HW_DOMAIN], 1.0)
-    work[PART_REST, WORK_UP] = layers * gpus * reduce_bytes(tokens, gpus / domains, totals[TOTAL_HIDDEN], OUTPUT_BYTES)
-    work[PART_REST, WORK_OUT] = layers * domains * reduce_bytes(tokens, domains, totals[TOTAL_HIDDEN], OUTPUT_BYTES)
-    work[PART_REST, WORK_HOP] = (point[POINT_DEPTH] - 1.0) * tokens * totals[TOTAL_HIDDEN] * OUTPUT_BYTES
+    reductions = (totals[TOTAL_DENSE_LAYERS] + hw[HW_TENSOR] * totals[TOTAL_ATTENTION_LAYERS]) * vector_bytes
+    work[PART_REST, WORK_UP], work[PART_REST, WORK_OUT] = reductions * links[LINK_INSIDE], reductions * links[LINK_BETWEEN]
+    work[PART_REST, WORK_HOP] = (point[POINT_DEPTH] - 1.0) * vector_bytes
 
 
-@kernel
-def step(scans: Any, banks: Any, totals: Any, hw: Any, distinct: Any, row: int, point: Any, new: float, prefix: float, work: Any) -> None:
+@bare_part
+def step(
+    scans: Any,
+    banks: Any,
+    totals: Any,
+    hw: Any,
+    links: Any,
+    distinct: Any,
+    row: int,
+    point: Any,
+    new: float,
+    prefix: float,
+    work: Any,
+) -> None:
     """Fill `work` with one forward pass: `batch` requests append `new` tokens each to `prefix` cached ones."""
     tokens = new * point[POINT_BATCH]
     up_flops = attention_work(scans, totals, hw, point, new, prefix, work)
-    expert_work(banks, distinct, row, hw, point, tokens, work)
-    rest_work(totals, hw, point, tokens, up_flops, work)
+    expert_work(banks, distinct, row, links, tokens, work)
+    rest_work(totals, hw, links, point, tokens, up_flops, work)
 
 
-@kernel
-def price(work: Any, first: int, last: int, hw: Any, point: Any, fits: bool, details: bool, out: Any) -> int:
+@bare_part
+def price(work: Any, first: int, last: int, hw: Any, point: Any, each: float, fits: bool, details: bool, out: Any) -> int:
     """Seconds and joules of parts first..last of a step on one stage's accelerators; what binds comes back: 0 compute, 1 memory, 2 network.
 
-    Seconds are NaN where the scenario does not fit.
+    `each` is one accelerator's share of a stage. Seconds are NaN where the scenario does not fit.
     """
-    gpus = point[POINT_GPUS]
     core = flops = flop_s = flop_j = weights = read = written = activation = up = outside = hop = 0.0
     for part in range(first, last + 1):
         core += work[part, WORK_CORE_FLOPS]
@@ -181,13 +201,12 @@ def price(work: Any, first: int, last: int, hw: Any, point: Any, fits: bool, det
         outside += work[part, WORK_OUT]
         hop += work[part, WORK_HOP]
     size = weights + (read + written) + activation
-    each = 1.0 / gpus
-    compute_s, memory_s = flop_s * each, size * each / hw[HW_MEMORY_S]
-    up_s, out_s = up * each / hw[HW_UP_S] if up > 0.0 else 0.0, outside * each / hw[HW_OUT_S] if outside > 0.0 else 0.0
-    network_s, hop_s = max(up_s, out_s), hop * each / hw[HW_HOP_S] if hop > 0.0 else 0.0
+    compute_s, memory_s = flop_s * each, size * each * hw[HW_MEMORY_S]
+    up_s, out_s = up * each * hw[HW_UP_S] if up > 0.0 else 0.0, outside * each * hw[HW_OUT_S] if outside > 0.0 else 0.0
+    network_s, hop_s = max(up_s, out_s), hop * each * hw[HW_HOP_S] if hop > 0.0 else 0.0
     busy_s = max(compute_s, memory_s, network_s) if hw[HW_OVERLAP] > 0.0 else compute_s + memory_s + network_s
     network_j = (up * hw[HW_J_UP] if up > 0.0 else 0.0) + ((outside + hop) * hw[HW_J_OUT] if outside + hop > 0.0 else 0.0)
-    idle_j = hw[HW_IDLE_W] * gpus * point[POINT_DEPTH] * (busy_s + hop_s)
+    idle_j = hw[HW_IDLE_W] / each * point[POINT_DEPTH] * (busy_s + hop_s)
     shown = 1.0 if fits else np.nan
     out[OUT_FLOPS], out[OUT_BYTES], out[OUT_WEIGHT_BYTES], out[OUT_KV_BYTES] = flops, size, weights, read + written
     out[OUT_ACTIVATION_BYTES], out[OUT_INTENSITY] = activation, flops / size
@@ -209,7 +228,7 @@ def price(work: Any, first: int, last: int, hw: Any, point: Any, fits: bool, det
     return 1 if memory_s > compute_s else 0
 
 
-@kernel
+@bare_part
 def estimate(compute_s: float, memory_s: float, network_s: float, hop_s: float, has_rest: bool, hw: Any) -> float:
     """Each resource's bound over its efficiency, plus the floor of the layers; NaN where no efficiencies are stated.
 
@@ -220,7 +239,7 @@ def estimate(compute_s: float, memory_s: float, network_s: float, hop_s: float, 
     return float(busy + hop_s / hw[HW_NETWORK_FRAC] + (hw[HW_FLOOR_S] if has_rest else 0.0))
 
 
-@kernel
+@bare_part
 def stage_bytes(scans: Any, totals: Any, hw: Any, point: Any) -> tuple[float, float, float, float]:
     """Weights, KV, buffers and margin of one stage of a full pipe, in the order of STAGE_*."""
     context = point[POINT_CONTEXT]
@@ -235,14 +254,14 @@ def stage_bytes(scans: Any, totals: Any, hw: Any, point: Any) -> tuple[float, fl
     return totals[TOTAL_WEIGHT_BYTES] / point[POINT_DEPTH], point[POINT_BATCH] * held * hw[HW_KV_COPIES], buffers, margin
 
 
-@kernel
+@bare_kernel
 def stages(scans: Any, totals: Any, hw: Any, points: Any, out: Any) -> None:
     """What a stage holds at every point: points[N, POINT_WIDTH], out[4, N]."""
     for i in range(points.shape[0]):
         out[STAGE_WEIGHTS, i], out[STAGE_KV, i], out[STAGE_BUFFERS, i], out[STAGE_MARGIN, i] = stage_bytes(scans, totals, hw, points[i])
 
 
-@kernel
+@bare_part
 def place_on(grid: Any, values: Any, index: int, place: Any, point: Any) -> None:
     """Set `place` and `point` to the index-th point of the grid, last axis fastest."""
     for a in range(grid.shape[0] - 1, -1, -1):
@@ -251,7 +270,7 @@ def place_on(grid: Any, values: Any, index: int, place: Any, point: Any) -> None
         point[grid[a, GRID_LEAF]] = point[grid[a, GRID_ALSO]] = values[grid[a, GRID_FIRST] + place[a]]
 
 
-@kernel
+@bare_part
 def advance(grid: Any, values: Any, place: Any, point: Any) -> None:
     """Move `place` and `point` to the next point of the grid."""
     for a in range(grid.shape[0] - 1, -1, -1):
@@ -263,7 +282,7 @@ def advance(grid: Any, values: Any, place: Any, point: Any) -> None:
             return
 
 
-@kernel
+@bare_part
 def table_row(grid: Any, place: Any, tables: Any, which: int) -> int:
     """Row of this place in the table of distinct experts of a prefill (0), midfill (1) or decode step (2)."""
     row = tables[which]
@@ -272,13 +291,12 @@ def table_row(grid: Any, place: Any, tables: Any, which: int) -> int:
     return int(row)
 
 
-@kernel
+@bare_kernel
 def evaluate(
     scans: Any,
     banks: Any,
     totals: Any,
     hw: Any,
-    base: Any,
     grid: Any,
     values: Any,
     distinct: Any,
@@ -286,34 +304,44 @@ def evaluate(
     wanted: Any,
     start: int,
     stop: int,
+    point: Any,
+    place: Any,
+    work: Any,
+    links: Any,
+    row: Any,
     out: Any,
     bound: Any,
     fits: Any,
 ) -> None:
     """All regimes at points start..stop of a grid: out[len(wanted), N, N_REGIMES], bound[N, N_REGIMES], fits[N].
 
-    base[POINT_WIDTH] holds what no axis moves; distinct[row, bank] the distinct experts per layer, tables the first row of a
-    prefill's, a midfill's and a decode step's.
+    point[POINT_WIDTH] comes with what no axis moves; distinct[row, bank] holds the distinct experts per layer, tables the first row
+    of a prefill's, a midfill's and a decode step's. place[axes], work[3, WORK_WIDTH], links[LINK_REACHED + banks] and
+    row[OUT_WIDTH] are room to work in, work zeroed.
     """
-    point, place = base.copy(), np.zeros(grid.shape[0], np.int64)
-    work, row = np.zeros((3, WORK_WIDTH)), np.empty(OUT_WIDTH)
-    details = wanted.size > 0 and wanted.max() >= OUT_CONTRACT
+    details = False
+    for c in range(wanted.size):
+        details = details or wanted[c] >= OUT_CONTRACT
     place_on(grid, values, start, place, point)
+    gpus = 0.0
     for i in range(start, stop):
         weights, kv, buffers, margin = stage_bytes(scans, totals, hw, point)
-        fits[i] = weights + kv + buffers + margin <= hw[HW_CAPACITY] * point[POINT_GPUS]
+        if point[POINT_GPUS] != gpus:
+            gpus = point[POINT_GPUS]
+            set_links(banks, hw, gpus, links)
+        fits[i] = weights + kv + buffers + margin <= hw[HW_CAPACITY] * gpus
         for regime in range(N_REGIMES):
             first, last = PART_ATTENTION, PART_REST
             if regime == PREFILL:
-                step(scans, banks, totals, hw, distinct, table_row(grid, place, tables, 0), point, point[POINT_PROMPT], 0.0, work)
+                step(scans, banks, totals, hw, links, distinct, table_row(grid, place, tables, 0), point, point[POINT_PROMPT], 0.0, work)
             elif regime == MIDFILL:
                 at = table_row(grid, place, tables, 1)
-                step(scans, banks, totals, hw, distinct, at, point, point[POINT_NEW], point[POINT_CONTEXT], work)
+                step(scans, banks, totals, hw, links, distinct, at, point, point[POINT_NEW], point[POINT_CONTEXT], work)
             else:
                 first = last = regime - DECODE_ATTENTION
             if regime == DECODE_ATTENTION:
-                step(scans, banks, totals, hw, distinct, table_row(grid, place, tables, 2), point, 1.0, point[POINT_CONTEXT], work)
-            bound[i, regime] = price(work, first, last, hw, point, fits[i], details, row)
+                step(scans, banks, totals, hw, links, distinct, table_row(grid, place, tables, 2), point, 1.0, point[POINT_CONTEXT], work)
+            bound[i, regime] = price(work, first, last, hw, point, 1.0 / gpus, fits[i], details, row)
             for c in range(wanted.size):
                 out[c, i, regime] = row[wanted[c]]
         advance(grid, values, place, point)

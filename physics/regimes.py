@@ -88,14 +88,15 @@ class Evaluation:
         self.columns, self.grid = columns, grid
         self.values = np.empty((len(columns), grid.size, k.N_REGIMES))
         self.bound, self.fits = np.empty((grid.size, k.N_REGIMES), np.int8), np.empty(grid.size, np.bool_)
-        self._inputs = (work.scans, work.banks, work.totals, hardware(s), base_point(s))
-        self._wanted = np.array([_INDEX[name] for name in columns], np.int64)
+        self._base, wanted = base_point(s), np.array([_INDEX[name] for name in columns], np.int64)
+        self._inputs = (work.scans, work.banks, work.totals, hardware(s), grid.axes, grid.values, grid.distinct, grid.tables, wanted)
 
     def fill(self, start: int, stop: int) -> None:
         """Evaluate points start..stop of the grid."""
         grid = self.grid
-        where = (grid.axes, grid.values, grid.distinct, grid.tables, self._wanted, start, stop)
-        k.evaluate(*self._inputs, *where, self.values, self.bound, self.fits)
+        point, place, work = self._base.copy(), np.zeros(len(grid.axes), np.int64), np.zeros((3, k.WORK_WIDTH))
+        links, row = np.empty(k.LINK_REACHED + grid.distinct.shape[1]), np.empty(k.OUT_WIDTH)
+        k.evaluate(*self._inputs, start, stop, point, place, work, links, row, self.values, self.bound, self.fits)
 
     def arrays(self, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
         """Results by name, each of the grid's shape and the five regimes; views, not copies."""

@@ -142,8 +142,9 @@ def _totals(model: Model, weight_dtype: str | None, rates: dict[str, np.ndarray]
 def hardware(s: Scenario) -> np.ndarray:
     """The machine and the options as the kernels read them."""
     machine, hw = s.machine, np.empty(k.HW_WIDTH)
-    hw[k.HW_MEMORY_S], hw[k.HW_UP_S] = machine.memory_bytes_per_s, machine.scale_up_bytes_per_s
-    hw[k.HW_DOMAIN], hw[k.HW_OUT_S], hw[k.HW_HOP_S] = machine.scale_up_domain, machine.scale_out_bytes_per_s, s.hop_bytes_per_s
+    rates = [machine.memory_bytes_per_s, machine.scale_up_bytes_per_s, machine.scale_out_bytes_per_s, s.hop_bytes_per_s]
+    hw[[k.HW_MEMORY_S, k.HW_UP_S, k.HW_OUT_S, k.HW_HOP_S]] = [1.0 / rate if rate > 0.0 else np.nan for rate in rates]
+    hw[k.HW_DOMAIN] = machine.scale_up_domain
     hw[k.HW_OVERLAP], hw[k.HW_TENSOR] = s.overlap, s.attention_parallel == "tensor"
     for index, level in ((k.HW_J_MEMORY, "memory"), (k.HW_J_UP, "scale_up"), (k.HW_J_OUT, "scale_out")):
         found = machine.levels.get((level, s.energy_accounting))
