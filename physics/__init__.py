@@ -10,8 +10,9 @@ from physics.catalog import load_machine, load_model, presets
 from physics.coincidence import OverlapLaw
 from physics.crossings import crossings, find_crossings
 from physics.experts import distinct_experts_sd, expert_intensity, shared_expert_probability, tokens_at_half_ceiling, tokens_at_ridge
+from physics.fanout import groups_per_token, queue_probabilities, shared_expert_probability_skewed, tokens_per_touched_expert
 from physics.formats import WeightFormats
-from physics.inclusion import inclusion_probabilities
+from physics.inclusion import SIGMA_PRESETS, inclusion_probabilities
 from physics.layers import (
     CompressedAttention,
     DenseFFN,
@@ -24,11 +25,23 @@ from physics.layers import (
 from physics.machine import EnergyLevel, Machine
 from physics.memory import StageMemory, stage_memory
 from physics.model import Model
+from physics.observed import ObservedRouting
 from physics.pipeline import kv_crossover_depth
+from physics.readers import UnreadableFileError, read_routing
 from physics.recurrent import LinearAttention
 from physics.regimes import REGIMES, regimes
 from physics.routing import Routing, expected_distinct_experts
+from physics.sampling import sampled_distinct, sampled_experts, sampled_groups_per_token
 from physics.scenario import Efficiencies, Scenario
+from physics.stragglers import (
+    Placement,
+    balanced_placement,
+    contiguous_placement,
+    expected_max_distinct_experts,
+    expected_max_tokens,
+    hottest_expert_tokens,
+    replicated_placement,
+)
 from physics.sweep import SweepCancelledError, sweep, sweep_arrays
 from physics.turn import Turn, turn
 
@@ -36,6 +49,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "REGIMES",
+    "SIGMA_PRESETS",
     "CompressedAttention",
     "DenseFFN",
     "Efficiencies",
@@ -47,32 +61,49 @@ __all__ = [
     "Machine",
     "MoEFFN",
     "Model",
+    "ObservedRouting",
     "OverlapLaw",
+    "Placement",
     "Routing",
     "Scenario",
     "StageMemory",
     "SweepCancelledError",
     "Turn",
+    "UnreadableFileError",
     "UnsupportedModelError",
     "WeightFormats",
+    "balanced_placement",
+    "contiguous_placement",
     "crossings",
     "distinct_experts_sd",
     "expected_distinct_experts",
+    "expected_max_distinct_experts",
+    "expected_max_tokens",
     "expert_intensity",
     "find_crossings",
+    "groups_per_token",
+    "hottest_expert_tokens",
     "inclusion_probabilities",
     "kv_crossover_depth",
     "load_machine",
     "load_model",
     "midfill_absorb_crossover",
     "presets",
+    "queue_probabilities",
+    "read_routing",
     "regimes",
+    "replicated_placement",
+    "sampled_distinct",
+    "sampled_experts",
+    "sampled_groups_per_token",
     "shared_expert_probability",
+    "shared_expert_probability_skewed",
     "stage_memory",
     "sweep",
     "sweep_arrays",
     "tokens_at_half_ceiling",
     "tokens_at_ridge",
+    "tokens_per_touched_expert",
     "turn",
     "warm_up",
 ]
@@ -96,3 +127,8 @@ def warm_up() -> None:
     scenario = Scenario(load_model("DeepSeek-V3"), load_machine("H200"), gpus_per_stage=16)
     regimes(scenario)
     sweep_arrays(scenario, batch=[1, 2])
+    skewed = scenario.replace(routing=Routing.skewed(sigma=0.7, overlap=OverlapLaw()))
+    sweep_arrays(skewed, batch=range(1, 1101))
+    placement = replicated_placement([0.5, 0.5], 2, 2)
+    expected_max_tokens([0.5, 0.5], placement, [1, 100])
+    expected_max_distinct_experts([0.5, 0.5], placement, 100)

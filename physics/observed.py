@@ -27,8 +27,8 @@ class ObservedRouting:
     name: where it comes from.
     counts: assignments, one row per layer [1].
     top_k: experts per token; None where only counts are known [1].
-    chosen: experts by (token, layer, choice), or None.
-    offsets: first token of each request, and the number of tokens last, or None.
+    chosen: experts by (token, layer, choice), or None [1].
+    offsets: first token of each request, and the number of tokens last, or None [token].
     """
 
     name: str
