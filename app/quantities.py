@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 DASH = "–"
 """Shown for a number that is missing, infinite or not a number."""
@@ -45,7 +45,7 @@ class Unit:
         """Prefix → factor, SI for symbols, short-scale counts for words."""
         return _COUNT if self.word else _SI
 
-    @property
+    @cached_property
     def steps(self) -> tuple[tuple[float, str], ...]:
         """(factor, prefix) from the largest to the smallest prefix in use."""
         return tuple(sorted(((self.multipliers[p], p) for p in self.prefixes), reverse=True))

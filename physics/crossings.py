@@ -59,12 +59,12 @@ def _log_crossings(x: np.ndarray, ya: np.ndarray, yb: np.ndarray) -> list[tuple[
     good = (x > 0) & (ya > 0) & (yb > 0) & np.isfinite(ya) & np.isfinite(yb)
     with np.errstate(all="ignore"):
         lx, la, gap = np.log(x), np.log(ya), np.log(ya) - np.log(yb)
+        turns = good[:-1] & good[1:] & (gap[:-1] != gap[1:]) & ((gap[:-1] < 0.0) != (gap[1:] < 0.0))
     found = []
-    for i in range(len(x) - 1):
-        if good[i] and good[i + 1] and gap[i] != gap[i + 1] and (gap[i] < 0.0) != (gap[i + 1] < 0.0):
-            t = gap[i] / (gap[i] - gap[i + 1])
-            at_x, at_y = lx[i] + t * (lx[i + 1] - lx[i]), la[i] + t * (la[i + 1] - la[i])
-            found.append((float(np.exp(at_x)), float(np.exp(at_y)), bool(gap[i + 1] > gap[i])))
+    for i in np.flatnonzero(turns):
+        t = gap[i] / (gap[i] - gap[i + 1])
+        at_x, at_y = lx[i] + t * (lx[i + 1] - lx[i]), la[i] + t * (la[i + 1] - la[i])
+        found.append((float(np.exp(at_x)), float(np.exp(at_y)), bool(gap[i + 1] > gap[i])))
     return found
 
 

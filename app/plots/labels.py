@@ -37,9 +37,13 @@ def _from_px(px: float, py: float, limits: Limits) -> tuple[float, float]:
 
 def _overlaps(places: np.ndarray, boxes: np.ndarray) -> np.ndarray:
     """Area that each place shares with all boxes together; rows are (centre x, centre y, width, height)."""
-    low = np.maximum(places[:, None, :2] - places[:, None, 2:] / 2, boxes[:, :2] - boxes[:, 2:] / 2)
-    high = np.minimum(places[:, None, :2] + places[:, None, 2:] / 2, boxes[:, :2] + boxes[:, 2:] / 2)
-    return np.maximum(high - low, 0.0).prod(axis=2).sum(axis=1)
+    shared = []
+    for axis, size in ((0, 2), (1, 3)):
+        at, half = places[:, axis, None], places[:, size, None] / 2
+        place, reach = boxes[:, axis], boxes[:, size] / 2
+        length = np.minimum(at + half, place + reach) - np.maximum(at - half, place - reach)
+        shared.append(np.maximum(length, 0.0))
+    return np.asarray(np.einsum("ij,ij->i", shared[0], shared[1]))
 
 
 def beside_points(
@@ -72,17 +76,16 @@ def _blocked_boxes(px: np.ndarray, py: np.ndarray, blocked: Sequence[Any], strok
     groups = [np.column_stack([px, py, np.full((len(px), 2), 12.0)])]
     if len(blocked):
         widths = np.array([CHAR_PX * len(text) for _, _, text, _ in blocked])
-        bx, by = _to_px(np.array([row[0] for row in blocked], float), np.array([row[1] for row in blocked], float), limits)
-        groups.append(
-            np.column_stack([bx + np.array([row[3] for row in blocked]) * widths / 2, by, widths, np.full(len(blocked), LINE_PX)])
-        )
+        x, y, sides = (np.array([row[i] for row in blocked], float) for i in (0, 1, 3))
+        bx, by = _to_px(x, y, limits)
+        groups.append(np.column_stack([bx + sides * widths / 2, by, widths, np.full(len(blocked), LINE_PX)]))
     if len(strokes):
         x0, y0, x1, y1 = np.asarray(strokes, float).T[:, :, None]
         along = np.linspace(0.0, 1.0, 40)
         sx, sy = _to_px(x0 * (x1 / x0) ** along, y0 * (y1 / y0) ** along, limits)
         groups.append(np.column_stack([sx.ravel(), sy.ravel(), np.full((sx.size, 2), 5.0)]))
     boxes = np.vstack(groups)
-    return boxes[np.isfinite(boxes).all(axis=1)]
+    return np.asarray(boxes[np.isfinite(boxes).all(axis=1)])
 
 
 _NEAR = [(1.0, 0.0), (-1.0, 0.0), (0.0, 1.0), (0.0, -1.0)]
@@ -99,7 +102,7 @@ def _best_place(px: float, py: float, width: float, boxes: np.ndarray) -> np.nda
     beyond = (cx + width / 2 - PLOT_PX[0], width / 2 - cx, cy + 8 - PLOT_PX[1], 8 - cy)
     outside = sum(np.maximum(side, 0.0) for side in beyond)
     cost = _overlaps(places, boxes) + 20.0 * outside + 0.5 * np.arange(len(places))
-    return places[int(np.argmin(cost))]
+    return np.asarray(places[int(np.argmin(cost))])
 
 
 def spread(y: Sequence[float], limits: tuple[float, float], gap_px: float = LINE_PX) -> np.ndarray:
