@@ -2,13 +2,40 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from config_fixtures import Case, llama, mla, moe
 
 KIMI_FULL = [4, 8, 12, 16, 20, 24, 27]
 STEP_TYPES = (["full_attention"] + ["sliding_attention"] * 3) * 12
 GRANITE_TYPES = ["attention" if i in (5, 15, 25, 35) else "mamba" for i in range(40)]
 
+GLM_45V: dict[str, Any] = {
+    "architectures": ["Glm4vMoeForConditionalGeneration"],
+    "model_type": "glm4v_moe",
+    "text_config": {
+        "model_type": "glm4v_moe_text",
+        "attention_bias": True,
+        "dtype": "bfloat16",
+        "head_dim": 128,
+        "hidden_size": 4096,
+        "image_token_id": 151363,
+        "intermediate_size": 10944,
+        "num_attention_heads": 96,
+        "num_hidden_layers": 46,
+        "num_key_value_heads": 8,
+        "tie_word_embeddings": False,
+        "use_qk_norm": False,
+        "vocab_size": 151552,
+        **moe(128, 8, 1408, 1, 1),
+    },
+    "vision_config": {"model_type": "glm4v_moe_vision", "depth": 24, "hidden_size": 1536},
+}
+GLM_45V_WEIGHTS = 107_710_933_120 - 858_681_856 - 1_046_144
+"""Sum of the published tensor shapes of zai-org/GLM-4.5V, less its vision tower, less norms and biases."""
+
 SPECIAL: dict[str, Case] = {
+    "GLM-4.5V": Case(GLM_45V, GLM_45V_WEIGHTS / 1e9, 12, 1e-12, 188_416, "safetensors shapes of zai-org/GLM-4.5V"),
     "DeepSeek-V2": Case(
         {
             "model_type": "deepseek_v2",
@@ -286,6 +313,12 @@ SPECIAL: dict[str, Case] = {
             "num_nextn_predict_layers": 3,
             "use_head_wise_attn_gate": True,
             "yarn_only_types": ["full_attention"],
+            "use_moe": True,
+            "moe_every_n_layer": 1,
+            "moe_layer_offset": 0,
+            "att_impl_type": "GQA",
+            "use_rope_layers": [],
+            "sink": False,
             "swiglu_limits": [0.0] * 48,
             "torch_dtype": "bfloat16",
         },

@@ -185,6 +185,7 @@ def step3p5(f: Fields) -> list[Layer]:
     full = grouped(f)
     sliding = _step_sliding(f, full) if at.SLIDING in kinds else full
     f.ignore("sliding_window", "attention_other_setting", "num_sliding_attention_heads", "n_shared_experts")
+    _step_constants(f)
     parts = ffns(f, at.sparse_layers(f, n), shared=shared_of("share_expert_dim"))
     return list(zip([sliding if kind == at.SLIDING else full for kind in kinds], parts, strict=True))
 
@@ -201,10 +202,20 @@ def _step_sliding(f: Fields, full: GroupedQueryAttention) -> GroupedQueryAttenti
     return GroupedQueryAttention(heads, kv_heads, size, size, window=f.count("sliding_window"))
 
 
+def _step_constants(f: Fields) -> None:
+    """Fields of the Step family that hold one value in every checkpoint, and where the layers are listed besides."""
+    f.agree("moe_every_n_layer", 1, "the layers are those of moe_layers_enum")
+    f.agree("moe_layer_offset", 0, "the layers are those of moe_layers_enum")
+    if not f.flag("use_moe", True):
+        f.fail("use_moe", "false is not supported for this architecture")
+    f.ignore("att_impl_type", "use_rope_layers")
+
+
 def step3(f: Fields) -> list[Layer]:
     """Step-3 (multi-matrix factorisation attention): queries through a low-rank projection, one key-value head."""
     n = at.n_layers(f)
-    f.ignore("use_moe", "moe_every_n_layer", "moe_layer_offset", "use_mfa", "max_seq_len", "n_shared_experts")
+    f.ignore("use_mfa", "n_shared_experts")
+    _step_constants(f)
     attention = grouped(f, q_rank=f.count("share_q_dim"))
     parts = ffns(f, at.sparse_layers(f, n), shared=shared_of("share_expert_dim"))
     return [(attention, ffn) for ffn in parts]

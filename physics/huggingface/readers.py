@@ -14,6 +14,7 @@ INDEX_BYTES = 64 * 2**20  # an index lists every tensor: 15 MB for a model of 38
 MAX_DEPTH = 32
 MAX_VALUES = 2_000_000
 SHOWN = 60
+_JSON = (dict, list, tuple, str, int, float, type(None))
 
 
 def shown(value: Any) -> str:
@@ -102,13 +103,16 @@ def _check_shape(value: dict[str, Any], what: str) -> None:
                 if not all(isinstance(name, str) for name in item):
                     raise UnsupportedModelError(f"{what}: an object has a name that is not text; names are strings in JSON")
                 below.extend(item.values())
-            elif isinstance(item, (list, tuple)):
+            else:
                 below.extend(item)
             if len(below) > MAX_VALUES:
                 break
         count += len(below)
         if count > MAX_VALUES:
             raise UnsupportedModelError(f"{what}: holds more than {MAX_VALUES:,} values; is this the config of a model?")
+        strange = next((item for item in below if not isinstance(item, _JSON)), None)
+        if strange is not None:
+            raise UnsupportedModelError(f"{what}: holds {shown(strange)}, which JSON has not; use numbers, text, lists and objects")
         level = [item for item in below if isinstance(item, (dict, list, tuple))]
         if not level:
             return
