@@ -9,10 +9,13 @@ from physics.attention import absorb_crossover_tokens
 from physics.catalog import load_machine, load_model, presets
 from physics.coincidence import OverlapLaw
 from physics.crossings import crossings, find_crossings
+from physics.expert_energy import ExpertEnergy, advantage_map, expert_curves, expert_energy
+from physics.expert_memory import EnergyRatio, SramExperts, energy_ratio, sram_chips, with_wire_energy
 from physics.experts import distinct_experts_sd, expert_intensity, shared_expert_probability, tokens_at_half_ceiling, tokens_at_ridge
 from physics.fanout import groups_per_token, queue_probabilities, shared_expert_probability_skewed, tokens_per_touched_expert
 from physics.formats import WeightFormats
 from physics.inclusion import SIGMA_PRESETS, inclusion_probabilities
+from physics.joules import energy_by_cause, energy_by_level
 from physics.layers import (
     CompressedAttention,
     DenseFFN,
@@ -54,6 +57,8 @@ __all__ = [
     "DenseFFN",
     "Efficiencies",
     "EnergyLevel",
+    "EnergyRatio",
+    "ExpertEnergy",
     "GroupedQueryAttention",
     "LatentAttention",
     "LayerGroup",
@@ -66,6 +71,7 @@ __all__ = [
     "Placement",
     "Routing",
     "Scenario",
+    "SramExperts",
     "StageMemory",
     "SweepCancelledError",
     "Turn",
@@ -74,9 +80,15 @@ __all__ = [
     "WeightFormats",
     "balanced_placement",
     "contiguous_placement",
+    "advantage_map",
     "crossings",
     "distinct_experts_sd",
+    "energy_by_cause",
+    "energy_by_level",
+    "energy_ratio",
     "expected_distinct_experts",
+    "expert_curves",
+    "expert_energy",
     "expected_max_distinct_experts",
     "expected_max_tokens",
     "expert_intensity",
@@ -99,6 +111,7 @@ __all__ = [
     "shared_expert_probability",
     "shared_expert_probability_skewed",
     "stage_memory",
+    "sram_chips",
     "sweep",
     "sweep_arrays",
     "tokens_at_half_ceiling",
@@ -106,6 +119,7 @@ __all__ = [
     "tokens_per_touched_expert",
     "turn",
     "warm_up",
+    "with_wire_energy",
 ]
 
 

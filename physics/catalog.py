@@ -341,6 +341,11 @@ def energy_rows() -> dict[str, Row]:
     return {row["key"]: row for row in _table("energy.csv")}
 
 
+def measured_energy() -> dict[str, Row]:
+    """Joules and watts somebody measured, by key: what ran, on what, and which kind of number it is."""
+    return {row["key"]: row for row in _table("measured_energy.csv")}
+
+
 def glossary() -> dict[str, Row]:
     """Every quantity and term by key: symbol, label, unit, display unit, definition and kind."""
     return {row["key"]: row for row in _table("quantities.csv")}

@@ -11,7 +11,7 @@ from physics.formats import COMPUTE_CHAIN
 from physics.machine import ACCOUNTINGS, LEVELS
 from physics.scenario import Scenario
 
-SOURCED = ["models.csv", "layers.csv", "machines.csv", "energy.csv", "energy_ratios.csv", "energy_levels.csv"]
+SOURCED = ["models.csv", "layers.csv", "machines.csv", "energy.csv", "energy_ratios.csv", "energy_levels.csv", "measured_energy.csv"]
 GOOD_ROW = "machine,quantity,value,unit,status,source,confidence,note\nX,peak_bf16,{value},TFLOP/s,used,{source},{confidence},\n"
 
 
