@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
 from physics.formats import COMPUTE_CHAIN
 
 ACCOUNTINGS: tuple[str, ...] = ("device", "interface", "wires", "measured")
@@ -45,6 +47,8 @@ class Machine:
     tdp_w, idle_w: power [W]; idle 0 means not stated by any source.
     price_per_hour_usd: rent of one accelerator [USD/h]; NaN where not known.
     levels: (level, accounting) -> EnergyLevel; flop_j: number format -> energy of one FLOP [J].
+
+    Raises ValueError naming machine, field and value where a number is not positive and finite.
     """
 
     name: str
@@ -69,6 +73,14 @@ class Machine:
     def __post_init__(self) -> None:
         for name in ("peaks", "levels", "flop_j"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+        for dtype, peak in self.peaks.items():
+            _check(f"{self.name}: {dtype} peak", peak)
+        for name in ("memory_bytes", "memory_bytes_per_s", "scale_up_domain"):
+            _check(f"{self.name}: {name}", getattr(self, name))
+        for name in ("sram_bytes", "sram_bytes_per_s", "scale_up_bytes_per_s", "scale_out_bytes_per_s", "tdp_w", "price_per_hour_usd"):
+            _check(f"{self.name}: {name}", getattr(self, name), or_nan=True)
+        if self.idle_w != 0.0:
+            _check(f"{self.name}: idle_w", self.idle_w)
 
     def __hash__(self) -> int:
         return hash((self.name, tuple(self.peaks.items()), self.memory_bytes, self.memory_bytes_per_s))
@@ -103,6 +115,13 @@ class Machine:
     def ridge_flops_per_byte(self, wanted: str) -> float:
         """Intensity at which the memory roof meets this format's peak [FLOP/B]."""
         return self.peak_flops_per_s(wanted) / self.memory_bytes_per_s
+
+
+def _check(name: str, value: float, or_nan: bool = False) -> None:
+    """Refuse what cannot be an amount of hardware; NaN says that no source gives it."""
+    number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+    if not number or not (0.0 < value < 1e30 or (or_nan and math.isnan(value))):
+        raise ValueError(f"{name}: {value!r} is not a positive number below 1e30{', or NaN where not known' if or_nan else ''}")
 
 
 def _rebuild(values: dict[str, Any]) -> Machine:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from physics import kernels as k
 from physics.pipeline import cache_copies
-from physics.scenario import Scenario
+from physics.scenario import RANGES, Scenario
 from physics.workload import LEAVES, base_point, hardware, workload
 
 PARTS = ("weights", "kv", "buffers", "margin")
@@ -27,7 +28,7 @@ class StageMemory:
     total: all of them [B].
     capacity: memory of the stage's accelerators [B].
     fits: whether total is at most capacity.
-    min_gpus: accelerators per stage needed for everything but the margin share to fit [1].
+    min_gpus: accelerators per stage needed for everything to fit, the margin kept free [1].
     """
 
     weights: float
@@ -85,6 +86,17 @@ def stage_memory(scenario: Scenario) -> StageMemory:
     of their layers; buffers for one chunk in and one out.
     """
     parts = {name: float(amount) for name, amount in memory_parts(scenario).items()}
-    usable = scenario.machine.memory_bytes * (1.0 - scenario.memory_margin_frac)
-    needed = parts["weights"] + parts["kv"] + parts["buffers"]
-    return StageMemory(**parts, fits=bool(parts["total"] <= parts["capacity"]), min_gpus=math.ceil(needed / usable))
+    return StageMemory(**parts, fits=bool(parts["total"] <= parts["capacity"]), min_gpus=_least_accelerators(scenario, parts))
+
+
+def _least_accelerators(scenario: Scenario, parts: dict[str, float]) -> int:
+    """Accelerators per stage that everything fits on; one more than the largest allowed number where none suffices."""
+    if scenario.attention_parallel == "data":
+        usable = scenario.machine.memory_bytes * (1.0 - scenario.memory_margin_frac)
+        return math.ceil((parts["weights"] + parts["kv"] + parts["buffers"]) / usable)
+
+    def enough(accelerators: int) -> bool:  # copies of the cache grow with the stage, so what is needed does too
+        held = memory_parts(scenario, gpus_per_stage=accelerators)
+        return bool(held["total"] <= held["capacity"])
+
+    return 1 + bisect_left(range(1, RANGES["gpus_per_stage"][1] + 1), True, key=enough)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from physics.formats import COMPUTE_CHAIN, KV_DTYPES, WEIGHT_BYTES, canonical
+import numpy as np
+
+from physics.formats import COMPUTE_CHAIN, KV_DTYPES, WEIGHT_BYTES, canonical, compute_format
 from physics.machine import ACCOUNTINGS, Machine
 from physics.model import Model
 from physics.routing import Routing
@@ -25,12 +27,15 @@ RANGES: dict[str, tuple[int, int]] = {
 }
 """Allowed whole-number ranges of the numeric fields, ends included."""
 
+KV_RANGE = (1.0, 1e9)
+"""Allowed range of `kv_bytes_per_token`, ends included [B/token]."""
+
 
 @dataclass(frozen=True)
 class Efficiencies:
     """What a real machine reaches of each peak, kept apart from data-sheet values.
 
-    compute_frac, memory_frac, network_frac: reached share of the dense peak, of memory and of link bandwidth, in (0, 1] [1].
+    compute_frac, memory_frac, network_frac: reached share of the dense peak, of memory and of link bandwidth, 1e-6 to 1 [1].
     layer_floor_s: time a layer costs whatever it moves [s].
     """
 
@@ -41,23 +46,34 @@ class Efficiencies:
 
     def __post_init__(self) -> None:
         for name in ("compute_frac", "memory_frac", "network_frac"):
-            value = _real(f"efficiencies.{name}", getattr(self, name))
-            if not 0.0 < value <= 1.0:
-                raise ValueError(f"efficiencies.{name}: {value!r} is outside 0 < value <= 1")
-        floor = _real("efficiencies.layer_floor_s", self.layer_floor_s)
-        if not 0.0 <= floor <= 1.0:
-            raise ValueError(f"efficiencies.layer_floor_s: {floor!r} s is outside 0 to 1 s")
+            object.__setattr__(self, name, _between(f"efficiencies.{name}", getattr(self, name), 1e-6, 1.0))
+        object.__setattr__(self, "layer_floor_s", _between("efficiencies.layer_floor_s", self.layer_floor_s, 0.0, 1.0, " s"))
+
+
+def _shown(value: Any) -> str:
+    """A refused value as a message shows it: not longer than a line."""
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def _real(name: str, value: Any) -> float:
-    if isinstance(value, bool) or (not isinstance(value, (int, float)) and not hasattr(value, "__float__")):
-        raise ValueError(f"{name}: {value!r} is not a number")
+    if isinstance(value, (bool, np.bool_, np.ndarray)) or not hasattr(value, "__float__"):
+        raise ValueError(f"{name}: {_shown(value)} is not a number")
     try:
         number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{name}: {value!r} is not a number") from None
+    except OverflowError:
+        number = math.inf
+    except (TypeError, ValueError):
+        raise ValueError(f"{name}: {_shown(value)} is not a number") from None
     if not math.isfinite(number):
-        raise ValueError(f"{name}: {value!r} is not a finite number")
+        raise ValueError(f"{name}: {_shown(value)} is not a finite number")
+    return number
+
+
+def _between(name: str, value: Any, low: float, high: float, unit: str = "") -> float:
+    number = _real(name, value)
+    if not low <= number <= high:
+        raise ValueError(f"{name}: {_shown(value)} is outside {low:,g} to {high:,g}{unit}")
     return number
 
 
@@ -66,20 +82,20 @@ def _whole(name: str, value: Any, high: int | None = None) -> int:
     limit = min(limit, high) if high is not None else limit
     number = _real(name, value)
     if number != math.floor(number) or not low <= number <= limit:
-        raise ValueError(f"{name}: {value!r} is not a whole number from {low:,} to {limit:,}")
+        raise ValueError(f"{name}: {_shown(value)} is not a whole number from {low:,} to {limit:,}")
     return int(number)
 
 
 def _choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
-    text = canonical(value) if isinstance(value, str) else value
+    text = canonical(value) if isinstance(value, str) else ""
     if text not in choices:
-        raise ValueError(f"{name}: {value!r} is not one of {', '.join(choices)}")
-    return str(text)
+        raise ValueError(f"{name}: {_shown(value)} is not one of {', '.join(choices)}")
+    return text
 
 
 def _flag(name: str, value: Any) -> bool:
-    if value not in (True, False) or isinstance(value, float):
-        raise ValueError(f"{name}: {value!r} is neither True nor False")
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name}: {_shown(value)} is neither True nor False")
     return bool(value)
 
 
@@ -137,9 +153,9 @@ class Scenario:
 
     def __post_init__(self) -> None:
         if not isinstance(self.model, Model):
-            raise ValueError(f"model: {self.model!r} is not a physics.Model; use physics.load_model(name) or Model.from_config(path)")
+            raise ValueError(f"model: {_shown(self.model)} is not a physics.Model; use physics.load_model(name) or Model.from_config(path)")
         if not isinstance(self.machine, Machine):
-            raise ValueError(f"machine: {self.machine!r} is not a physics.Machine; use physics.load_machine(name)")
+            raise ValueError(f"machine: {_shown(self.machine)} is not a physics.Machine; use physics.load_machine(name)")
         self._check_numbers()
         self._check_choices()
         self._check_together()
@@ -154,13 +170,8 @@ class Scenario:
             deepest = self.model.n_layers if name == "pipeline_depth" else None
             self._set(name, _whole(name, getattr(self, name), deepest))
         if self.kv_bytes_per_token is not None:
-            override = _real("kv_bytes_per_token", self.kv_bytes_per_token)
-            if not 1.0 <= override <= 1e9:
-                raise ValueError(f"kv_bytes_per_token: {override!r} B is outside 1 to 1e9 B")
-            self._set("kv_bytes_per_token", override)
-        margin = _real("memory_margin_frac", self.memory_margin_frac)
-        if not 0.0 <= margin < 1.0:
-            raise ValueError(f"memory_margin_frac: {margin!r} is outside 0 <= value < 1")
+            self._set("kv_bytes_per_token", _between("kv_bytes_per_token", self.kv_bytes_per_token, *KV_RANGE, " B"))
+        self._set("memory_margin_frac", _between("memory_margin_frac", self.memory_margin_frac, 0.0, 0.99))
 
     def _check_choices(self) -> None:
         self._set("attention_parallel", _choice("attention_parallel", self.attention_parallel, ATTENTION_PARALLEL))
@@ -174,26 +185,36 @@ class Scenario:
         for name in ("overlap", "double_buffered"):
             self._set(name, _flag(name, getattr(self, name)))
         if self.efficiencies is not None and not isinstance(self.efficiencies, Efficiencies):
-            raise ValueError(f"efficiencies: {self.efficiencies!r} is not a physics.Efficiencies")
+            raise ValueError(f"efficiencies: {_shown(self.efficiencies)} is not a physics.Efficiencies")
         self._set("routing", Routing.of(self.routing))
 
     def _compute_choice(self, name: str) -> str:
         value = getattr(self, name)
         # The user says "fp4"; the weight formats' aliases would turn it into "nvfp4".
-        text = "fp4" if str(value).strip().lower() in ("fp4", "nvfp4", "mxfp4") else value
-        return _choice(name, text, tuple(COMPUTE_CHAIN)) if text != "fp4" else "fp4"
+        if isinstance(value, str) and value.strip().lower() in ("fp4", "nvfp4", "mxfp4"):
+            return "fp4"
+        return _choice(name, value, tuple(COMPUTE_CHAIN))
 
     def _check_together(self) -> None:
         from_model = self.model.kv_bytes_per_token(self.kv_dtype)
         if self.kv_bytes_per_token is not None and not from_model:
             raise ValueError(f"kv_bytes_per_token: {self.model.name} keeps no cache that grows with context; leave it None")
-        for wanted in (self.compute_dtype, self.attention_dtype or "bf16"):
-            if wanted is not None and not (self.compute_dtype and wanted == "bf16"):
-                try:
-                    self.machine.peak_flops_per_s(wanted)
-                except ValueError as problem:
-                    raise ValueError(f"compute_dtype: {problem}") from None
+        self._check_formats()
         self._check_links()
+
+    def _check_formats(self) -> None:
+        """Every arithmetic this scenario asks for has a peak on its machine."""
+        formats = self.model.weight_formats(self.weight_dtype)
+        classes = [field.name for field in fields(formats) if field.name != "embedding"]
+        wanted = {"attention_dtype": self.attention_dtype or "bf16"}
+        wanted |= {f"weight_dtype (of {name})": compute_format(getattr(formats, name)) for name in classes}
+        if self.compute_dtype is not None:
+            wanted = {"compute_dtype": self.compute_dtype}
+        for name, arithmetic in wanted.items():
+            try:
+                self.machine.compute_format(arithmetic)
+            except ValueError as problem:
+                raise ValueError(f"{name}: {problem}") from None
 
     def _check_links(self) -> None:
         machine = self.machine

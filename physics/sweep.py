@@ -15,7 +15,7 @@ import pandas as pd
 
 from physics import kernels as k
 from physics.regimes import BOUNDS, COLUMNS, CONTRACT_COLUMNS, REGIMES, Evaluation, Grid, distinct_experts
-from physics.scenario import RANGES, Scenario
+from physics.scenario import KV_RANGE, RANGES, Scenario
 from physics.workload import LEAVES
 
 AXES = tuple(LEAVES)
@@ -35,7 +35,7 @@ def _axis(s: Scenario, name: str, values: Iterable[Any]) -> np.ndarray:
     axis = np.atleast_1d(np.asarray(values, dtype=float))
     if axis.ndim != 1 or not axis.size:
         raise ValueError(f"{name}: a sweep axis is a non-empty list of numbers")
-    low, high = (1.0, 1e9) if name == "kv_bytes_per_token" else map(float, RANGES[name])
+    low, high = KV_RANGE if name == "kv_bytes_per_token" else map(float, RANGES[name])
     if name == "pipeline_depth":
         high = min(high, s.model.n_layers)
     bad = axis[~((axis >= low) & (axis <= high))]
