@@ -21,7 +21,7 @@ import numpy as np
 import panel as pn
 from bokeh.models import ColumnDataSource, Span
 
-from app.picture import AxisNames, Limits, Picture, Values
+from app.picture import AxisNames, Columns, Limits, Picture, Values
 from app.quantities import unit_of
 from app.theme import LIGHT, Theme, axis_title, recolor, tick_formatter
 
@@ -113,6 +113,7 @@ class LiveView(Generic[S]):
         self._overlay: hv.Overlay | None = None
         self._pane: pn.pane.HoloViews | None = None
         self._problem: Exception | None = None
+        self._columns: tuple[S, Columns] | None = None
 
     # ------------------------------------------------------------------------------------------------------------- drawing
     @property
@@ -159,13 +160,19 @@ class LiveView(Generic[S]):
         self._marks.setdefault(label, []).append(mark)
         if "glyph_renderer" in plot.handles:
             plot.handles["glyph_renderer"].name = label  # found by name in the browser: tests, report
-        values = self.picture.columns(self._snapshot).get(label, {})
+        values = self._present_columns().get(label, {})
         if mark.source is not None:
             _install(mark.source, label, values)
             mark.source.selected.on_change("indices", lambda _a, _o, new: self._tapped(label, new))
         else:
             _scalars(mark.model, values)
             self._make_draggable(label, mark.model)
+
+    def _present_columns(self) -> Columns:
+        """Columns of the present snapshot, worked out once for all elements of a drawing."""
+        if self._columns is None or self._columns[0] is not self._snapshot:
+            self._columns = (self._snapshot, self.picture.columns(self._snapshot))
+        return self._columns[1]
 
     def _finish(self, plot: Any) -> None:
         """Overlay hook: limits and theme of a fresh figure; forget renderings that are gone."""
@@ -315,17 +322,20 @@ def _own_hooks(element: Any) -> list[Any]:
 
 
 class Drawn(NamedTuple):
-    """A bare Bokeh figure and, for each labelled element, its source; what the offline report slices its tables into."""
+    """A bare Bokeh figure and what follows a slider in it: each labelled element's source, or the mark without one."""
 
     figure: Any
     sources: dict[str, ColumnDataSource]
+    marks: dict[str, Any]
 
 
 def drawn(picture: Picture[S], snapshot: S, theme: Theme = LIGHT) -> Drawn:
-    """Draw a picture without server, session or pane."""
+    """Draw a picture without server, session or pane: what the offline report slices its tables into."""
     view = LiveView(picture, snapshot, theme)
     figure = view.figure()
-    return Drawn(figure, {label: view.sources(label)[0] for label in view.picture.columns(snapshot) if view.sources(label)})
+    found = {label: marks[0] for label, marks in view._marks.items() if marks}
+    sources = {label: mark.source for label, mark in found.items() if mark.source is not None}
+    return Drawn(figure, sources, {label: mark.model for label, mark in found.items() if mark.source is None})
 
 
 class LivePages(Generic[S]):

@@ -186,7 +186,7 @@ def test_theme_changes_in_place_and_lasts_over_a_new_drawing():
 
 
 def test_bare_figure_and_sources_for_the_report():
-    figure, sources = drawn(PICTURE, SECOND, DARK)
+    figure, sources, _ = drawn(PICTURE, SECOND, DARK)
     assert set(sources) == {"curve", "points", "segments", "label"}
     np.testing.assert_allclose(sources["curve"].data["seconds"], 3 * X, rtol=1e-6)
     assert figure.background_fill_color == DARK.surface
