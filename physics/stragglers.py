@@ -97,39 +97,45 @@ def replicated_placement(inclusion: Any, n_gpus: int, n_slots: int) -> Placement
     chances = _checked(inclusion, n_gpus)
     if n_slots != int(n_slots) or not chances.size <= n_slots <= chances.size * n_gpus:
         raise ValueError(f"n_slots: {n_slots!r} is not a whole number from {chances.size} to {chances.size * n_gpus}")
-    expert, gpu = _packed(chances, int(n_gpus), int(n_slots))
+    replicas = _replicas(chances, int(n_gpus), int(n_slots))
+    expert = np.repeat(np.arange(chances.size), replicas)
+    share = (chances / replicas)[expert]
+    gpu = _packed(expert, share, np.argsort(-share, kind="stable"), int(n_gpus))
     return Placement(tuple(expert.tolist()), tuple(gpu.tolist()), int(n_gpus))
 
 
 @kernel
-def _packed(chances: Array, n_gpus: int, n_slots: int) -> tuple[Array, Array]:
+def _replicas(chances: Array, n_gpus: int, n_slots: int) -> Array:
     replicas = np.ones(chances.size, np.int64)
     for _ in range(n_slots - chances.size):
-        heaviest = 0
+        heaviest, most = -1, -1.0
         for e in range(chances.size):
-            capped, held = replicas[e] >= n_gpus, replicas[heaviest] >= n_gpus
-            if not capped and (held or chances[e] / replicas[e] > chances[heaviest] / replicas[heaviest]):
-                heaviest = e
+            if replicas[e] < n_gpus and chances[e] / replicas[e] > most:
+                heaviest, most = e, chances[e] / replicas[e]
         replicas[heaviest] += 1
-    expert = np.repeat(np.arange(chances.size), replicas)
-    share = chances[expert] / replicas[expert]
+    return replicas
+
+
+@kernel
+def _packed(expert: Array, share: Array, order: Array, n_gpus: int) -> Array:
+    n_slots = expert.size
     load, free = np.zeros(n_gpus), np.full(n_gpus, n_slots // n_gpus)
     free[: n_slots % n_gpus] += 1
     gpu = np.full(n_slots, -1)
-    for slot in np.argsort(-share, kind="mergesort"):
-        best, best_key = -1, np.inf
+    twin = np.zeros(n_gpus)
+    for slot in order:
+        twin[:] = 0.0
+        for other in range(n_slots):
+            if expert[other] == expert[slot] and gpu[other] >= 0:
+                twin[gpu[other]] = 1e9
+        best, least = -1, np.inf
         for g in range(n_gpus):
-            if free[g] > 0:
-                twin = False
-                for other in range(n_slots):
-                    twin = twin or (expert[other] == expert[slot] and gpu[other] == g)
-                key = load[g] + (1e9 if twin else 0.0)
-                if key < best_key:
-                    best, best_key = g, key
+            if free[g] > 0 and load[g] + twin[g] < least:
+                best, least = g, load[g] + twin[g]
         gpu[slot] = best
         load[best] += share[slot]
         free[best] -= 1
-    return expert, gpu
+    return gpu
 
 
 def expected_max_tokens(inclusion: Any, placement: Placement, tokens: Any) -> Any:
@@ -261,15 +267,15 @@ def expected_max_distinct_experts(inclusion: Any, placement: Placement, tokens: 
     """
     share, counts = placement.slot_inclusion(inclusion), np.asarray(tokens, float)
     gpu = np.array(placement.gpu_of_slot)
+    most = int(np.bincount(gpu).max())
     with np.errstate(divide="ignore"):
         idle = np.log1p(-np.minimum(share, 1.0))
-    out = [_max_of_touched(-np.expm1(count * idle) if count else share * 0.0, gpu, placement.n_gpus) for count in counts.ravel()]
+    out = [_max_of_touched(-np.expm1(count * idle) if count else share * 0.0, gpu, placement.n_gpus, most) for count in counts.ravel()]
     return np.array(out).reshape(counts.shape)[()]
 
 
 @kernel
-def _max_of_touched(touched: Array, gpu: Array, n_gpus: int) -> float:
-    most = np.max(np.bincount(gpu, minlength=n_gpus))
+def _max_of_touched(touched: Array, gpu: Array, n_gpus: int, most: int) -> float:
     states = np.zeros((n_gpus, most + 1))
     states[:, 0] = 1.0
     for slot in range(touched.size):
