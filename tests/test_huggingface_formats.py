@@ -182,6 +182,13 @@ def test_a_name_that_promises_a_format_without_quantisation_gets_a_note() -> Non
         {"quant_method": "gptq", "bits": True},
         {"quant_method": "gptq", "bits": 4, "group_size": 7},
         {"quant_method": "gptq", "bits": 4, "group_size": 128, "dynamic": {"x": {}}},
+        {"quant_method": "gptq", "bits": 4, "group_size": 128, "modules_in_block_to_quantize": [["self_attn.q_proj"]]},
+        {"quant_method": "compressed-tensors", "format": "marlin-24", "config_groups": {"g": {"weights": INT4}}},
+        {
+            "quant_method": "compressed-tensors",
+            "config_groups": {"g": {"weights": INT4}},
+            "sparsity_config": {"format": "sparse-24-bitmask"},
+        },
         {"quant_method": "modelopt", "quant_algo": "W1A1"},
         {"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION"},
         {"quant_method": "compressed-tensors", "config_groups": []},

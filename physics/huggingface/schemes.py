@@ -174,6 +174,9 @@ def _cache(q: Mapping[str, Any]) -> str:
 
 
 def _compressed(q: Mapping[str, Any]) -> Scheme:
+    sparsity = _object(q.get("sparsity_config"), "sparsity_config").get("format")
+    if sparsity not in (None, "dense") or "24" in str(q.get("format"))[:60]:
+        _refuse("sparsity_config", "sparse weights are not supported; give the config of a dense checkpoint")
     default, overrides, notes = "", [], []
     for name, group in _object(q.get("config_groups"), "config_groups").items():
         made, note = _weights(_object(group, name[:60]))
@@ -217,7 +220,7 @@ def _int4(size: Any) -> tuple[str, str]:
 
 
 def _integers(q: Mapping[str, Any]) -> Scheme:
-    for name in ("dynamic", "extra_config"):
+    for name in ("dynamic", "extra_config", "modules_in_block_to_quantize"):
         if q.get(name):
             _refuse(name, "formats by module are not supported for this method")
     bits = _whole(q, "bits", q.get("w_bit"))
