@@ -345,3 +345,36 @@ def evaluate(
             for c in range(wanted.size):
                 out[c, i, regime] = row[wanted[c]]
         advance(grid, values, place, point)
+
+
+@bare_kernel
+def steps_at(
+    scans: Any,
+    banks: Any,
+    totals: Any,
+    hw: Any,
+    distinct: Any,
+    rows: Any,
+    new: Any,
+    prefix: Any,
+    parts: int,
+    point: Any,
+    work: Any,
+    links: Any,
+    row: Any,
+    out: Any,
+) -> None:
+    """A step for each of new[N] and prefix[N] tokens: out[1, N, OUT_WIDTH] of the whole step, or out[3, N, OUT_WIDTH] of its parts.
+
+    point[POINT_WIDTH] holds the group and the layout; rows[N] say where in `distinct` a step's experts are. work, links and row are room
+    to work in, work zeroed.
+    """
+    set_links(banks, hw, point[POINT_GPUS], links)
+    for i in range(new.size):
+        step(scans, banks, totals, hw, links, distinct, rows[i], point, new[i], prefix[i], work)
+        for line in range(parts):
+            first = PART_ATTENTION if parts == 1 else line
+            last = PART_REST if parts == 1 else line
+            price(work, first, last, hw, point, 1.0 / point[POINT_GPUS], True, True, row)
+            for c in range(OUT_WIDTH):
+                out[line, i, c] = row[c]

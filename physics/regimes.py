@@ -137,3 +137,24 @@ def regimes(scenario: Scenario) -> pd.DataFrame:
 
 
 _ROWS, _NUMBERS = pd.Index(REGIMES, name="regime"), pd.Index(COLUMNS)
+
+
+def steps_at(s: Scenario, batch: float, new_tokens: Any, prefix_tokens: Any, split: bool = False) -> dict[str, np.ndarray]:
+    """Results of many different steps: groups of `batch` requests that append `new_tokens` each to `prefix_tokens` cached ones.
+
+    One array a column of `regimes`, over the steps; with `split` over (part, step), the parts being attention's core, the routed experts
+    and the rest, as the three lines of decode. A prefix of 0 is a prefill. Whether a step's context fits the memory is not asked.
+
+    s: what stays fixed; its context, prompt, batch and new tokens are not used.
+    batch: requests in the group [1].
+    new_tokens, prefix_tokens: of each request, one number per step [token].
+    """
+    model, parts = workload(s), 3 if split else 1
+    new, prefix = (np.ascontiguousarray(one, float).ravel() for one in np.broadcast_arrays(new_tokens, prefix_tokens))
+    counts, rows = np.unique(new, return_inverse=True)
+    distinct, point, out = distinct_experts(s, batch, counts), base_point(s), np.empty((parts, new.size, k.OUT_WIDTH))
+    point[k.POINT_BATCH] = batch
+    room = (np.zeros((3, k.WORK_WIDTH)), np.empty(k.LINK_REACHED + distinct.shape[1]), np.empty(k.OUT_WIDTH))
+    k.steps_at(model.scans, model.banks, model.totals, hardware(s), distinct, rows, new, prefix, parts, point, *room, out)
+    values = out if split else out[0]
+    return {name: values[..., index] for name, index in _INDEX.items()}
