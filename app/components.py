@@ -144,7 +144,9 @@ class TopBar(_Component):
         self._send_msg({"say": text})
 
     def _handle_msg(self, data: Any) -> None:
-        if data.get("preset") in self.presets:
+        if "narrow" in data:
+            self.narrow = bool(data["narrow"])
+        elif data.get("preset") in self.presets:
             self._call("preset", data["preset"])
         elif "action" in data:
             self._call(f"action {data['action']}")

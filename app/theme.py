@@ -229,7 +229,7 @@ def bokeh_theme() -> BokehTheme:
         "axis_label_text_font_size": "12px",
         "axis_label_text_font_style": "normal", "axis_label_standoff": 6, "major_tick_in": 0, "major_tick_out": 4, "minor_tick_out": 0,
     }  # fmt: skip
-    figure = {"toolbar_inner": True, "min_border_right": 24, "min_border_top": 8, "stylesheets": [_NO_EDGE]}
+    figure = {"toolbar_inner": True, "stylesheets": [_NO_EDGE]}
     return BokehTheme(json={"attrs": {"Plot": figure, "Axis": axis, "Grid": {"minor_grid_line_color": None}, "Title": {"text_font": FONT}}})
 
 
@@ -248,6 +248,7 @@ def _frame(plot: Any, _element: Any) -> None:
     """HoloViews hook of the whole overlay: quiet tools, no outline, tabular figures, light colours."""
     figure = plot.state
     figure.toolbar.update(logo=None, autohide=True, active_scroll=None)
+    figure.update(min_border_right=26, min_border_top=8)  # half of the last tick's "100,000"; HoloViews sets its own
     bokeh_theme().apply_to_model(figure)
     for model in figure.references():
         bokeh_theme().apply_to_model(model)

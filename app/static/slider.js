@@ -14,7 +14,7 @@ function build(model) {
   const label = node("label", {for: "text"})
   const help = node("button", {class: "help", type: "button", "aria-label": "What is this?", "aria-describedby": "tip"}, "?")
   const tip = node("span", {class: "tip", id: "tip", role: "tooltip"})
-  const note = node("span", {class: "origin"})
+  const note = node("p", {class: "origin"})
   const reset = node("button", {class: "reset", type: "button"}, "↺")
   const text = node("input", {type: "text", id: "text", spellcheck: "false", autocomplete: "off", "aria-describedby": "error"})
   const range = node("input", {type: "range", min: 0, max: 1, step: "any"})
@@ -22,8 +22,8 @@ function build(model) {
   const marks = node("div", {class: "marks"})
   const error = node("p", {class: "problem", id: "error", role: "alert"})
   const limit = node("p", {class: "caution"})
-  const head = node("div", {class: "head"}, label, help, tip, note, reset, text)
-  const root = node("div", {class: "slider"}, head, node("div", {class: "track"}, beyond, range), marks, error, limit)
+  const head = node("div", {class: "head"}, label, help, tip, reset, text)
+  const root = node("div", {class: "slider"}, head, node("div", {class: "track"}, beyond, range), marks, note, error, limit)
   return {root, label, help, tip, note, reset, text, range, beyond, marks, error, limit}
 }
 
@@ -32,6 +32,7 @@ export function render({model}) {
   let dragging = false
   let editing = false
   let timer = null
+  let longest = 9
 
   const position = (value) => model.scale === "log"
     ? Math.log(value / model.start) / Math.log(model.end / model.start)
@@ -58,7 +59,8 @@ export function render({model}) {
     if (!editing) ui.text.value = shown(value)
     const moved = model.default != null && Math.abs(value - model.default) > 1e-9 * Math.abs(model.default)
     ui.reset.style.visibility = moved ? "visible" : "hidden"
-    ui.note.textContent = moved ? "" : model.default_note
+    ui.note.style.visibility = moved ? "hidden" : "visible"
+    ui.text.style.setProperty("--field", `calc(${Math.max(longest, shown(value).length)} * 0.55em + 14px)`)
     const over = model.limit != null && value > model.limit
     ui.limit.textContent = over ? model.limit_note : ""
     ui.root.classList.toggle("over", over)
@@ -76,6 +78,9 @@ export function render({model}) {
     ui.reset.title = `Reset ${model.label}`
     ui.reset.setAttribute("aria-label", `Reset ${model.label}`)
     ui.range.setAttribute("aria-label", model.unit ? `${model.label}, ${model.unit}` : model.label)
+    longest = Math.max(9, ...model.stop_texts.map((text) => text.length))
+    ui.note.textContent = model.default_note
+    ui.label.title = model.label
     ui.text.disabled = ui.range.disabled = model.disabled
     const from = model.limit == null ? 1 : Math.min(1, Math.max(0, position(model.limit)))
     ui.beyond.style.left = `calc(8px + ${from} * (100% - 16px))`

@@ -44,7 +44,7 @@ export function render({model}) {
   }
 
   const narrow = window.matchMedia("(max-width: 900px)")
-  const report = () => { if (model.narrow !== narrow.matches) model.narrow = narrow.matches }
+  const report = () => model.send_msg({narrow: narrow.matches})
   narrow.addEventListener("change", report)
   model.on("remove", () => narrow.removeEventListener("change", report))
 
@@ -56,6 +56,7 @@ export function render({model}) {
   })
   presets()
   buttons()
-  setTimeout(report, 0)  // once the session listens
+  // Asked twice: a session that is still being set up does not hear the first one.
+  if (narrow.matches) [0, 1500].forEach((wait) => setTimeout(report, wait))
   return root
 }
