@@ -5,6 +5,7 @@ A sweep is the product of its axes, evaluated in chunks on all cores; it equals 
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -32,7 +33,10 @@ class SweepCancelledError(RuntimeError):
 def _axis(s: Scenario, name: str, values: Iterable[Any]) -> np.ndarray:
     if name not in AXES:
         raise ValueError(f"sweep axis: {name!r} is not one of {', '.join(AXES)}")
-    axis = np.atleast_1d(np.asarray(values, dtype=float))
+    try:
+        axis = np.atleast_1d(np.asarray(values, dtype=float))
+    except (TypeError, ValueError) as problem:
+        raise ValueError(f"{name}: a sweep axis is a list of numbers ({problem})") from None
     if axis.ndim != 1 or not axis.size:
         raise ValueError(f"{name}: a sweep axis is a non-empty list of numbers")
     low, high = KV_RANGE if name == "kv_bytes_per_token" else map(float, RANGES[name])
@@ -75,7 +79,7 @@ def _grid(s: Scenario, axes: dict[str, np.ndarray]) -> Grid:
         table, rows[:, k.GRID_TABLES + which] = _touched(s, axes, tokens)
         firsts.append(sum(map(len, tables)))
         tables.append(table)
-    size = int(np.prod([values.size for values in axes.values()]))
+    size = math.prod(values.size for values in axes.values())
     return Grid(rows, np.concatenate(leaves), np.concatenate(tables), np.array(firsts), size)
 
 
@@ -89,8 +93,8 @@ def _touched(s: Scenario, axes: dict[str, np.ndarray], tokens: str) -> tuple[np.
     fixed = {"context_tokens": s.prefill_tokens, "prompt_tokens": s.prefill_tokens, "new_tokens": s.new_tokens, "": 1}[tokens]
     table = distinct_experts(s, spread.get("batch", float(s.batch)), spread.get(tokens, float(fixed)))
     lengths = [axes[name].size if name in moving else 1 for name in axes]
-    strides = [int(np.prod(lengths[place + 1 :])) if name in moving else 0 for place, name in enumerate(axes)]
-    return table.reshape(-1, table.shape[-1]), strides
+    strides = [math.prod(lengths[place + 1 :]) if name in moving else 0 for place, name in enumerate(axes)]
+    return table.reshape(math.prod(table.shape[:-1]), table.shape[-1]), strides
 
 
 def sweep_arrays(
