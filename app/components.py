@@ -97,6 +97,13 @@ class _Component(JSComponent):  # type: ignore[misc]  # panel carries no types
         for callback in self._callbacks.get(key, []):
             callback(*values)
 
+    def _handle_msg(self, data: Any) -> None:
+        if isinstance(data, dict):
+            self._heard(data)
+
+    def _heard(self, data: dict[str, Any]) -> None:
+        """A message from the browser; what it says is checked against what was offered."""
+
     def send_file(self, file: File) -> None:
         """Let the browser save a file."""
         self._send_msg({"file": file.name, "content": file.content, "type": file.type, "say": ""})
@@ -112,8 +119,8 @@ class Headline(_Component):
         """Call `callback(key)` when a tile is clicked."""
         self._on("clicked", callback)
 
-    def _handle_msg(self, data: Any) -> None:
-        if data.get("clicked") in {t["key"] for t in self.tiles}:
+    def _heard(self, data: dict[str, Any]) -> None:
+        if data.get("clicked") in [t["key"] for t in self.tiles]:
             self._call("clicked", data["clicked"])
 
 
@@ -143,7 +150,7 @@ class TopBar(_Component):
         """A short sentence in the title bar, gone after four seconds."""
         self._send_msg({"say": text})
 
-    def _handle_msg(self, data: Any) -> None:
+    def _heard(self, data: dict[str, Any]) -> None:
         if "narrow" in data:
             self.narrow = bool(data["narrow"])
         elif data.get("preset") in self.presets:
@@ -181,7 +188,7 @@ class CardHead(_Component):
         """Call `callback()` when the tool `name` is clicked; images are saved in the browser."""
         self._on(name, callback)
 
-    def _handle_msg(self, data: Any) -> None:
+    def _heard(self, data: dict[str, Any]) -> None:
         if data.get("tool") in self.tools:
             self._call(data["tool"])
 
@@ -198,9 +205,9 @@ class DataTable(_Component):
         """Call `callback(row key, column key)` when a cell is clicked."""
         self._on("cell", callback)
 
-    def _handle_msg(self, data: Any) -> None:
+    def _heard(self, data: dict[str, Any]) -> None:
         row, name = data.get("row"), data.get("column")
-        if row in {r["key"] for r in self.rows} and name in {c["key"] for c in self.columns}:
+        if row in [r["key"] for r in self.rows] and name in [c["key"] for c in self.columns]:
             self._call("cell", row, name)
 
 
@@ -223,7 +230,7 @@ class SidePanel(_Component):
         """Call `callback()` when the panel is closed."""
         self._on("close", callback)
 
-    def _handle_msg(self, data: Any) -> None:
+    def _heard(self, data: dict[str, Any]) -> None:
         if data.get("close"):
             self._call("close")
 

@@ -6,6 +6,7 @@ no outside host, and gives it this project's colours.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,10 +15,11 @@ import panel_material_ui as pmui
 from panel.util import edit_readonly
 from panel.viewable import Viewable, Viewer
 
-from app.components import Block, CardHead, DataTable, File, Fold, Headline, SidePanel, TabBar, TopBar
+from app.components import Block, CardHead, DataTable, File, Fold, Headline, Notice, SidePanel, TabBar, TopBar
 from app.live import LivePages, LiveView
 from app.theme import DARK, FONT, HUES, LIGHT, Theme, bokeh_theme, theme_of
 
+_LOG = logging.getLogger(__name__)
 SIDEBAR_WIDTH = 320
 SIDE_PANEL_WIDTH = 340
 
@@ -139,12 +141,23 @@ class Page:
         self.question = question
         self.build = build
         self.holder = pn.Column(sizing_mode="stretch_width", margin=0, visible=False)
+        self._failed = False
 
     def open(self) -> None:
-        """Build the content if it is not there yet, and show it."""
-        if not len(self.holder):
-            self.holder.append(self.build())
+        """Build the content if it is not there yet, and show it; a failure is said on the page, and tried again next time."""
+        if self._failed or not len(self.holder):
+            self.holder[:] = [self._built()]
         self.holder.visible = True
+
+    def _built(self) -> Viewable:
+        self._failed = False
+        try:
+            return self.build()
+        except Exception:  # whatever it was, the other pages and the session's state live on
+            self._failed = True
+            _LOG.exception("page %r could not be built", self.name)
+            mend = "Your settings are kept: change one or choose another preset, then open this page again."
+            return Notice(text=f"**{self.name} could not be drawn.** {mend}", tone="bad")
 
 
 class Shell:
