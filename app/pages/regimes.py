@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import pandas as pd
 import panel as pn
@@ -44,16 +45,17 @@ def table_columns() -> list[Column]:
 
 def table_rows(s: Snapshot) -> list[Row]:
     """One row per regime; numbers with units, the binding resource as a word with its share."""
-    return [Row(key=name, cells=[NAMES[name], *(_cell(s, i, key) for key in COLUMNS)], color=name) for i, name in enumerate(REGIMES)]
+    return [Row(key=name, cells=[NAMES[name], *(cell_text(s.results, i, key) for key in COLUMNS)], color=name) for i, name in enumerate(REGIMES)]
 
 
-def _cell(s: Snapshot, i: int, key: str) -> str:
+def cell_text(results: Mapping[str, Any], i: int, key: str) -> str:
+    """One cell of the table, of the i-th regime."""
     if key != "bound":
-        return format_quantity(float(s.results[key][i]), unit(key))
-    if not s.results["flops"][i] > 0:
+        return format_quantity(float(results[key][i]), unit(key))
+    if not results["flops"][i] > 0:
         return "–"
-    resource = BOUNDS[int(s.results["bound_index"][i])]
-    return f"{resource} {sentences.share_text(float(s.results[f'{resource}_frac'][i]))}"
+    resource = BOUNDS[int(results["bound_index"][i])]
+    return f"{resource} {sentences.share_text(float(results[f'{resource}_frac'][i]))}"
 
 
 class RegimesPage:
