@@ -14,8 +14,11 @@ from urllib.parse import parse_qsl, urlencode
 import numpy as np
 
 import physics
+from app.energy import EnergyView
 from physics.catalog import load_machine, load_model, presets
+from physics.expert_memory import DEFAULT_CHIP
 from physics.regimes import REGIMES, regime_arrays
+from physics.si import PJ_PER_BIT
 from physics.sweep import sweep_arrays
 
 AXES: Mapping[str, tuple[float, float, str]] = {
@@ -40,7 +43,7 @@ QUANTITIES: Mapping[str, str] = {
 SAMPLES = 129
 DEPTHS = np.unique(np.geomspace(1, 64, 49).round())
 OPENING = "deepseek-v3-h200"
-PAGES = ("regimes", "pipeline")
+PAGES = ("regimes", "pipeline", "energy")
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,15 @@ class Choices:
     energy_accounting: str = "interface"
     memory_margin_frac: float = 0.0
     memory_bytes: float | None = None
+    idle_w: float | None = None
+    bank_bytes: float = 1_048_576.0
+    wire_mm: float | None = None
+    wire_pj_per_bit_mm: float | None = None
+    reread_frac: float = 0.0
+    sram_chip: str = DEFAULT_CHIP
+    sram_chip_bytes: float | None = None
+    leakage_w_per_gb: float = 0.0
+    sram_accounting: str | None = None
     axis: str = "context_tokens"
     quantity: str = "bytes"
     page: str = "regimes"
@@ -90,10 +102,21 @@ class Choices:
         machine = load_machine(self.machine)
         if self.memory_bytes is not None:
             machine = machine.replace(memory_bytes=_positive("memory_bytes", self.memory_bytes))
+        if self.idle_w is not None:
+            machine = machine.replace(idle_w=self.idle_w)
+        machine = physics.with_wire_energy(machine, self.sram_experts().wire_energy)
         model = (models or {}).get(self.model) or load_model(self.model)
         names = {field.name for field in fields(physics.Scenario)}
         values = {name: value for name, value in vars(self).items() if name in names and name not in ("model", "machine")}
         return physics.Scenario(model=model, machine=machine, **values)
+
+    def sram_experts(self) -> physics.SramExperts:
+        """How SRAM that holds experts is built; ValueError with one sentence that says what to change."""
+        wire = None if self.wire_pj_per_bit_mm is None else self.wire_pj_per_bit_mm * PJ_PER_BIT
+        return physics.SramExperts(
+            self.bank_bytes, self.wire_mm, wire, self.sram_chip, self.sram_chip_bytes, self.reread_frac, self.leakage_w_per_gb,
+            self.sram_accounting,
+        )  # fmt: skip
 
     def changed_from_preset(self) -> dict[str, Any]:
         """Choices that differ from the preset's own, by name."""
@@ -120,8 +143,12 @@ def _positive(name: str, value: float) -> float:
 
 _NUMBERS = {"context_tokens", "batch", "pipeline_depth", "new_tokens", "prompt_tokens", "output_tokens", "gpus_per_stage"}
 _REALS = {"kv_bytes_per_token", "memory_margin_frac", "memory_bytes"}
+_REALS |= {"idle_w", "bank_bytes", "wire_mm", "wire_pj_per_bit_mm", "reread_frac", "sram_chip_bytes", "leakage_w_per_gb"}
 _FLAGS = {"overlap", "double_buffered"}
 _OPTIONAL = {"kv_bytes_per_token", "prompt_tokens", "weight_dtype", "compute_dtype", "memory_bytes"}
+
+
+_OPTIONAL |= {"idle_w", "wire_mm", "wire_pj_per_bit_mm", "sram_chip_bytes", "sram_accounting"}
 
 
 def _typed(name: str, text: str) -> Any:
@@ -203,6 +230,11 @@ class Snapshot:
     def turn(self) -> physics.Turn:
         """TTFT, TPOT, throughput, joules and rent."""
         return physics.turn(self.scenario)
+
+    @cached_property
+    def energy(self) -> EnergyView:
+        """What the Energy page shows."""
+        return EnergyView(self.scenario, self.choices.sram_experts())
 
     @cached_property
     def axis_values(self) -> np.ndarray:

@@ -9,6 +9,7 @@ from physics.attention import absorb_crossover_tokens
 from physics.catalog import load_machine, load_model, presets
 from physics.coincidence import OverlapLaw
 from physics.crossings import crossings, find_crossings
+from physics.efficiency import Efficiencies, PartEfficiency
 from physics.expert_energy import ExpertEnergy, advantage_map, expert_curves, expert_energy
 from physics.expert_memory import EnergyRatio, SramExperts, energy_ratio, sram_chips, with_wire_energy
 from physics.experts import distinct_experts_sd, expert_intensity, shared_expert_probability, tokens_at_half_ceiling, tokens_at_ridge
@@ -35,7 +36,7 @@ from physics.recurrent import LinearAttention
 from physics.regimes import REGIMES, regimes
 from physics.routing import Routing, expected_distinct_experts
 from physics.sampling import sampled_distinct, sampled_experts, sampled_groups_per_token
-from physics.scenario import Efficiencies, Scenario
+from physics.scenario import Scenario
 from physics.stragglers import (
     Placement,
     balanced_placement,
@@ -68,6 +69,7 @@ __all__ = [
     "Model",
     "ObservedRouting",
     "OverlapLaw",
+    "PartEfficiency",
     "Placement",
     "Routing",
     "Scenario",

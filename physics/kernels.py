@@ -34,8 +34,12 @@ TOTAL_WIDTH = 17
 HW_MEMORY_S, HW_UP_S, HW_DOMAIN, HW_OUT_S, HW_HOP_S, HW_OVERLAP, HW_TENSOR = range(7)
 HW_J_MEMORY, HW_J_UP, HW_J_OUT, HW_IDLE_W = range(7, 11)
 HW_CAPACITY, HW_MARGIN_FRAC, HW_KV_COPIES, HW_CHUNK = range(11, 15)
-HW_COMPUTE_FRAC, HW_MEMORY_FRAC, HW_NETWORK_FRAC, HW_FLOOR_S = range(15, 19)
-HW_WIDTH = 19
+HW_BY_PART, HW_RATES = 15, 16  # whether parts follow one another; RATE_WIDTH numbers of each part in each phase, then the spread
+RATE_COMPUTE, RATE_PAD, RATE_MEMORY, RATE_NETWORK, RATE_FLOOR_S, RATE_COLLECTIVE_S = range(6)  # 1/efficiency, but s/B, 1/..., s
+RATE_WIDTH = 6
+HW_LOW = HW_RATES + 9 * RATE_WIDTH  # of each regime
+HW_HIGH = HW_LOW + 5
+HW_WIDTH = HW_HIGH + 5
 # What varies from point to point.
 POINT_PROMPT, POINT_CONTEXT, POINT_BATCH, POINT_NEW, POINT_KV_SCALE, POINT_DEPTH, POINT_GPUS = range(7)
 POINT_WIDTH = 7
@@ -57,9 +61,9 @@ STAGE_WEIGHTS, STAGE_KV, STAGE_BUFFERS, STAGE_MARGIN = range(4)
 OUT_FLOPS, OUT_BYTES, OUT_WEIGHT_BYTES, OUT_KV_BYTES, OUT_ACTIVATION_BYTES, OUT_INTENSITY, OUT_ROOFLINE_S, OUT_ENERGY_J = range(8)
 OUT_CORE_FLOPS, OUT_KV_READ_BYTES, OUT_KV_WRITE_BYTES, OUT_NETWORK_BYTES, OUT_RIDGE = range(8, 13)
 OUT_COMPUTE_FRAC, OUT_MEMORY_FRAC, OUT_NETWORK_FRAC = range(13, 16)
-OUT_COMPUTE_S, OUT_MEMORY_S, OUT_NETWORK_S, OUT_HOP_S, OUT_ESTIMATE_S = range(16, 21)
-OUT_WEIGHTS_J, OUT_KV_J, OUT_ACTIVATION_J, OUT_NETWORK_J, OUT_FLOP_J, OUT_IDLE_J = range(21, 27)
-OUT_WIDTH = 27
+OUT_COMPUTE_S, OUT_MEMORY_S, OUT_NETWORK_S, OUT_HOP_S, OUT_ESTIMATE_S, OUT_ESTIMATE_LOW_S, OUT_ESTIMATE_HIGH_S = range(16, 23)
+OUT_WEIGHTS_J, OUT_KV_J, OUT_ACTIVATION_J, OUT_NETWORK_J, OUT_FLOP_J, OUT_IDLE_J = range(23, 29)
+OUT_WIDTH = 29
 OUT_CONTRACT = 8
 
 N_REGIMES = 5
@@ -219,7 +223,6 @@ def price(work: Any, first: int, last: int, hw: Any, point: Any, each: float, fi
         out[OUT_NETWORK_FRAC] = network_s / (busy_s + hop_s)
         out[OUT_COMPUTE_S], out[OUT_MEMORY_S], out[OUT_NETWORK_S] = compute_s * shown, memory_s * shown, network_s * shown
         out[OUT_HOP_S] = hop_s * shown
-        out[OUT_ESTIMATE_S] = estimate(compute_s, memory_s, network_s, hop_s, last == PART_REST, hw) * shown
         out[OUT_WEIGHTS_J], out[OUT_KV_J] = weights * hw[HW_J_MEMORY], (read + written) * hw[HW_J_MEMORY]
         out[OUT_ACTIVATION_J], out[OUT_NETWORK_J] = activation * hw[HW_J_MEMORY], network_j
         out[OUT_FLOP_J], out[OUT_IDLE_J] = flop_j, idle_j
@@ -229,14 +232,36 @@ def price(work: Any, first: int, last: int, hw: Any, point: Any, each: float, fi
 
 
 @bare_part
-def estimate(compute_s: float, memory_s: float, network_s: float, hop_s: float, has_rest: bool, hw: Any) -> float:
-    """Each resource's bound over its efficiency, plus the floor of the layers; NaN where no efficiencies are stated.
+def estimate(work: Any, regime: int, hw: Any, each: float, out: Any) -> None:
+    """Each resource's bound over its efficiency plus the floors, and the interval it is known to, not below the bound of `price`.
 
-    A decode step passes its layers once: its floor is charged to the line that holds the rest of the step.
+    NaN where no efficiencies are stated. Stated for the step, they apply to its totals and the floor goes to the line that holds
+    the rest; stated by part, the parts add up and what the network carries is not hidden behind them.
     """
-    compute, memory, network = compute_s / hw[HW_COMPUTE_FRAC], memory_s / hw[HW_MEMORY_FRAC], network_s / hw[HW_NETWORK_FRAC]
-    busy = np.maximum(np.maximum(compute, memory), network) if hw[HW_OVERLAP] > 0.0 else compute + memory + network
-    return float(busy + hop_s / hw[HW_NETWORK_FRAC] + (hw[HW_FLOOR_S] if has_rest else 0.0))
+    phase, first, last = min(regime, 2), PART_ATTENTION, PART_REST
+    if regime >= DECODE_ATTENTION:
+        first = last = regime - DECODE_ATTENTION
+    compute = memory = network = busy = floors = 0.0
+    for part in range(first, last + 1):
+        row = HW_RATES + (3 * phase + part) * RATE_WIDTH
+        size = work[part, WORK_WEIGHTS] + work[part, WORK_KV_READ] + work[part, WORK_KV_WRITE] + work[part, WORK_ACTIVATION]
+        up_s = work[part, WORK_UP] * hw[HW_UP_S] if work[part, WORK_UP] > 0.0 else 0.0
+        out_s = work[part, WORK_OUT] * hw[HW_OUT_S] if work[part, WORK_OUT] > 0.0 else 0.0
+        compute += (work[part, WORK_FLOP_S] + hw[row + RATE_PAD] * work[part, WORK_WEIGHTS]) * each * hw[row + RATE_COMPUTE]
+        memory += size * each * hw[HW_MEMORY_S] * hw[row + RATE_MEMORY]
+        network += max(up_s, out_s) * each * hw[row + RATE_NETWORK]
+        floors += hw[row + RATE_FLOOR_S] + (hw[row + RATE_COLLECTIVE_S] if each < 1.0 else 0.0)
+        if work[part, WORK_HOP] > 0.0:
+            floors += work[part, WORK_HOP] * each * hw[HW_HOP_S] * hw[row + RATE_NETWORK]
+        if hw[HW_BY_PART] > 0.0:
+            busy += network + (max(compute, memory) if hw[HW_OVERLAP] > 0.0 else compute + memory)
+            compute = memory = network = 0.0
+    busy += max(compute, memory, network) if hw[HW_OVERLAP] > 0.0 else compute + memory + network
+    value = busy + floors if hw[HW_MEMORY_S] * hw[HW_RATES] > 0.0 else np.nan
+    out[OUT_ESTIMATE_S] = value
+    out[OUT_ESTIMATE_LOW_S], out[OUT_ESTIMATE_HIGH_S] = value * hw[HW_LOW + regime], value * hw[HW_HIGH + regime]
+    if out[OUT_ESTIMATE_LOW_S] < out[OUT_ROOFLINE_S]:
+        out[OUT_ESTIMATE_LOW_S] = out[OUT_ROOFLINE_S]
 
 
 @bare_part
@@ -342,6 +367,8 @@ def evaluate(
             if regime == DECODE_ATTENTION:
                 step(scans, banks, totals, hw, links, distinct, table_row(grid, place, tables, 2), point, 1.0, point[POINT_CONTEXT], work)
             bound[i, regime] = price(work, first, last, hw, point, 1.0 / gpus, fits[i], details, row)
+            if details:
+                estimate(work, regime, hw, 1.0 / gpus if fits[i] else np.nan, row)
             for c in range(wanted.size):
                 out[c, i, regime] = row[wanted[c]]
         advance(grid, values, place, point)

@@ -9,12 +9,14 @@ import numpy as np
 import pandas as pd
 
 from physics import kernels as k
+from physics.efficiency import PARTS
+from physics.efficiency import REGIMES as REGIMES
 from physics.scenario import Scenario
-from physics.workload import base_point, hardware, workload
+from physics.workload import base_point, hardware, second_per_byte, workload
 
-REGIMES = ("prefill", "midfill", "decode_attention", "decode_experts", "decode_shared")
 DECODE = REGIMES[2:]
 BOUNDS = ("compute", "memory", "network")
+LINKS = [k.WORK_UP, k.WORK_OUT]
 
 _INDEX = {
     "flops": k.OUT_FLOPS,
@@ -37,6 +39,8 @@ _INDEX = {
     "hop_s": k.OUT_HOP_S,
     "roofline_s": k.OUT_ROOFLINE_S,
     "estimate_s": k.OUT_ESTIMATE_S,
+    "estimate_low_s": k.OUT_ESTIMATE_LOW_S,
+    "estimate_high_s": k.OUT_ESTIMATE_HIGH_S,
     "energy_j": k.OUT_ENERGY_J,
     "energy_weights_j": k.OUT_WEIGHTS_J,
     "energy_kv_j": k.OUT_KV_J,
@@ -116,6 +120,27 @@ def _one(s: Scenario) -> Evaluation:
 def regime_arrays(s: Scenario) -> dict[str, np.ndarray]:
     """The regimes' results as arrays of five: the fast path under `regimes` [see `regimes` for the columns]."""
     return _one(s).arrays(())
+
+
+def part_seconds(s: Scenario) -> np.ndarray:
+    """What each part of a step asks of each resource, at its peak: [phase, part, (compute, memory, network, one token)] [s].
+
+    Phases and parts in the order of `physics.efficiency`; "one token" is the arithmetic that one more token costs in every
+    expert or matrix the part touches. Calibration compares these with measured steps; `estimate_s` is made of the same.
+    """
+    work, hw, point, grid = workload(s), hardware(s), base_point(s), single_point(s)
+    links, each, out = np.empty(k.LINK_REACHED + grid.distinct.shape[1]), 1.0 / s.gpus_per_stage, np.zeros((3, 3, 4))
+    k.set_links(work.banks, hw, point[k.POINT_GPUS], links)
+    steps = ((s.prefill_tokens, 0.0), (s.new_tokens, s.context_tokens), (1.0, s.context_tokens))
+    for phase, (new, prefix) in enumerate(steps):
+        done = np.zeros((3, k.WORK_WIDTH))
+        k.step(work.scans, work.banks, work.totals, hw, links, grid.distinct, phase, point, float(new), float(prefix), done)
+        size = done[:, [k.WORK_WEIGHTS, k.WORK_KV_READ, k.WORK_KV_WRITE, k.WORK_ACTIVATION]].sum(axis=1)
+        sent = done[:, LINKS]
+        network = np.where(sent > 0.0, sent * hw[[k.HW_UP_S, k.HW_OUT_S]], 0.0).max(axis=1)
+        one = done[:, k.WORK_WEIGHTS] * [second_per_byte(work, part) for part in PARTS]
+        out[phase] = each * np.stack([done[:, k.WORK_FLOP_S], size * hw[k.HW_MEMORY_S], network, one], axis=1)
+    return out
 
 
 def regimes(scenario: Scenario) -> pd.DataFrame:

@@ -8,6 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from physics.efficiency import Efficiencies
+from physics.efficiency import between as _between
+from physics.efficiency import real as _real
+from physics.efficiency import shown as _shown
 from physics.formats import COMPUTE_CHAIN, KV_DTYPES, WEIGHT_BYTES, canonical, compute_format
 from physics.machine import ACCOUNTINGS, Machine
 from physics.model import Model
@@ -29,52 +33,6 @@ RANGES: dict[str, tuple[int, int]] = {
 
 KV_RANGE = (1.0, 1e9)
 """Allowed range of `kv_bytes_per_token`, ends included [B/token]."""
-
-
-@dataclass(frozen=True)
-class Efficiencies:
-    """What a real machine reaches of each peak, kept apart from data-sheet values.
-
-    compute_frac, memory_frac, network_frac: reached share of the dense peak, of memory and of link bandwidth, 1e-6 to 1 [1].
-    layer_floor_s: time a layer costs whatever it moves [s].
-    """
-
-    compute_frac: float = 1.0
-    memory_frac: float = 1.0
-    network_frac: float = 1.0
-    layer_floor_s: float = 0.0
-
-    def __post_init__(self) -> None:
-        for name in ("compute_frac", "memory_frac", "network_frac"):
-            object.__setattr__(self, name, _between(f"efficiencies.{name}", getattr(self, name), 1e-6, 1.0))
-        object.__setattr__(self, "layer_floor_s", _between("efficiencies.layer_floor_s", self.layer_floor_s, 0.0, 1.0, " s"))
-
-
-def _shown(value: Any) -> str:
-    """A refused value as a message shows it: not longer than a line."""
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
-
-
-def _real(name: str, value: Any) -> float:
-    if isinstance(value, (bool, np.bool_, np.ndarray)) or not hasattr(value, "__float__"):
-        raise ValueError(f"{name}: {_shown(value)} is not a number")
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
-    except (TypeError, ValueError):
-        raise ValueError(f"{name}: {_shown(value)} is not a number") from None
-    if not math.isfinite(number):
-        raise ValueError(f"{name}: {_shown(value)} is not a finite number")
-    return number
-
-
-def _between(name: str, value: Any, low: float, high: float, unit: str = "") -> float:
-    number = _real(name, value)
-    if not low <= number <= high:
-        raise ValueError(f"{name}: {_shown(value)} is outside {low:,g} to {high:,g}{unit}")
-    return number
 
 
 def _whole(name: str, value: Any, high: int | None = None) -> int:

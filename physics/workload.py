@@ -11,11 +11,15 @@ from functools import lru_cache
 import numpy as np
 
 from physics import kernels as k
+from physics.efficiency import PARTS, PHASES, REGIMES, Efficiencies, PartEfficiency
 from physics.formats import ACTIVATION_BYTES, OUTPUT_BYTES, WEIGHT_BYTES, compute_format
 from physics.layers import DenseFFN
 from physics.machine import Machine
 from physics.model import Model
 from physics.scenario import Scenario
+
+FORMAT_OF = {"attention": "attention", "experts": "routed", "rest": "attention"}
+"""Tensor class whose weight format an efficiency of each part is looked up by."""
 
 FLOP_CLASSES = ("core", "attention", "dense", "shared", "router", "routed", "head")
 """Classes of FLOPs, each computed at one peak: attention's core (scores, values, recurrence), then the weight classes."""
@@ -151,12 +155,44 @@ def hardware(s: Scenario) -> np.ndarray:
         hw[index] = found.j_per_byte if found else np.nan
     hw[k.HW_IDLE_W], hw[k.HW_CAPACITY], hw[k.HW_MARGIN_FRAC] = machine.idle_w, machine.memory_bytes, s.memory_margin_frac
     hw[k.HW_KV_COPIES], hw[k.HW_CHUNK] = 2.0 if s.double_buffered else 1.0, s.chunk_tokens
-    hw[[k.HW_COMPUTE_FRAC, k.HW_MEMORY_FRAC, k.HW_NETWORK_FRAC, k.HW_FLOOR_S]] = np.nan
+    hw[k.HW_BY_PART], hw[k.HW_RATES : k.HW_LOW], hw[k.HW_LOW :] = 0.0, np.nan, 1.0
     if s.efficiencies is not None:
-        e = s.efficiencies
-        hw[k.HW_COMPUTE_FRAC], hw[k.HW_MEMORY_FRAC], hw[k.HW_NETWORK_FRAC] = e.compute_frac, e.memory_frac, e.network_frac
-        hw[k.HW_FLOOR_S] = s.model.n_layers * e.layer_floor_s
+        hw[k.HW_BY_PART] = bool(s.efficiencies.parts)
+        hw[k.HW_RATES : k.HW_LOW] = _rates(s, s.efficiencies).ravel()
+        for regime, low, high in s.efficiencies.spread:
+            hw[k.HW_LOW + REGIMES.index(regime)], hw[k.HW_HIGH + REGIMES.index(regime)] = low, high
     return hw
+
+
+def _rates(s: Scenario, e: Efficiencies) -> np.ndarray:
+    """Inverse efficiencies and floors of each part in each phase, in the order of the kernels' RATE_*."""
+    rates = np.zeros((len(PHASES), len(PARTS), k.RATE_WIDTH))
+    plain = not e.parts
+    work, layers = workload(s), _part_layers(s.model)
+    for i, phase in enumerate(PHASES):
+        for j, part in enumerate(PARTS):
+            row, found = rates[i, j], e if plain else e.part(part, phase, getattr(s.model.weight_formats(s.weight_dtype), FORMAT_OF[part]))
+            row[[k.RATE_COMPUTE, k.RATE_MEMORY]] = 1.0 / found.compute_frac, 1.0 / found.memory_frac
+            row[k.RATE_NETWORK] = 1.0 / found.network_frac
+            if isinstance(found, PartEfficiency):
+                row[k.RATE_PAD] = found.pad_tokens * second_per_byte(work, part)
+                row[k.RATE_FLOOR_S], row[k.RATE_COLLECTIVE_S] = layers[j] * found.layer_floor_s, layers[j] * found.collective_floor_s
+        rates[i, -1, k.RATE_FLOOR_S] += s.model.n_layers * e.layer_floor_s * plain + e.step_s
+    return rates
+
+
+def _part_layers(model: Model) -> tuple[int, int, int]:
+    """Layers that have attention, routed experts, anything [1]."""
+    return sum(g.count for g in model.groups if g.attention is not None), sum(count for count, _ in model.moe_groups), model.n_layers
+
+
+def second_per_byte(work: Workload, part: str) -> float:
+    """Seconds of arithmetic that one more token costs, per byte of the weights it passes [s/B]."""
+    if part == "rest":
+        return float(work.totals[k.TOTAL_TOKEN_S] / work.totals[k.TOTAL_REST_BYTES])
+    if part == "experts" and len(work.banks):
+        return float(work.banks[0, k.BANK_FLOP_S] / work.banks[0, k.BANK_TOP_K] / work.banks[0, k.BANK_EXPERT_BYTES])
+    return 0.0
 
 
 def base_point(s: Scenario) -> np.ndarray:

@@ -255,7 +255,7 @@ def test_seconds_are_withheld_and_work_is_not() -> None:
     assert not table.fits.any()
     assert roomy.fits.all()
     seconds = [name for name in table if name.endswith("_s")]
-    assert {"roofline_s", "compute_s", "memory_s", "network_s", "hop_s", "estimate_s"} == set(seconds)
+    assert {"roofline_s", "compute_s", "memory_s", "network_s", "hop_s", "estimate_s", "estimate_low_s", "estimate_high_s"} == set(seconds)
     assert table[seconds].isna().all(axis=None)
     work = ["flops", "core_flops", "bytes", "weight_bytes", "kv_bytes", "activation_bytes", "intensity_flops_per_byte"]
     pd.testing.assert_frame_equal(table[work], roomy[work])
