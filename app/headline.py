@@ -25,7 +25,27 @@ def tiles(s: Snapshot) -> list[Tile]:
         "j_per_token": tile("j_per_token", "Energy", energy, "J", "estimate", "per M output tokens"),
         "usd_per_mtok": tile("usd_per_mtok", "Rent", turn.usd_per_mtok, "$", "bound", _rent(s)),
     }
-    return [_memory(s), *(Tile(**(part | {"hint": words[key]["definition"]})) for key, part in shown.items())]
+    pinned = _pinned(s)
+    return [_memory(s), *(_noted(part, words[key]["definition"], pinned.get(key)) for key, part in shown.items())]
+
+
+def _noted(part: Tile, hint: str, pinned: str | None) -> Tile:
+    """A tile with its meaning on hover, and the pinned value in its small print."""
+    return Tile(**(part | {"hint": hint, "note": f"pinned {pinned}" if pinned else part["note"]}))  # type: ignore[typeddict-item]
+
+
+def _pinned(s: Snapshot) -> dict[str, str]:
+    """Values of the pinned state, as shown, by tile; empty where nothing is pinned."""
+    if s.pinned is None:
+        return {}
+    turn = s.pinned.turn
+    return {
+        "ttft_s": format_quantity(turn.ttft_s, "s"),
+        "tpot_s": format_quantity(turn.tpot_s, "s"),
+        "tokens_per_s_per_gpu": format_quantity(turn.tokens_per_s_per_gpu, "tokens/s"),
+        "j_per_token": format_quantity(turn.j_per_token * MILLION, "J"),
+        "usd_per_mtok": format_quantity(turn.usd_per_mtok, "$"),
+    }
 
 
 def _memory(s: Snapshot) -> Tile:

@@ -104,7 +104,9 @@ class Choices:
             machine = machine.replace(memory_bytes=_positive("memory_bytes", self.memory_bytes))
         if self.idle_w is not None:
             machine = machine.replace(idle_w=self.idle_w)
-        machine = physics.with_wire_energy(machine, self.sram_experts().wire_energy)
+        sram = self.sram_experts()
+        if self.wire_pj_per_bit_mm is not None:
+            machine = physics.with_wire_energy(machine, sram.wire_energy)
         model = (models or {}).get(self.model) or load_model(self.model)
         names = {field.name for field in fields(physics.Scenario)}
         values = {name: value for name, value in vars(self).items() if name in names and name not in ("model", "machine")}
@@ -146,8 +148,6 @@ _REALS = {"kv_bytes_per_token", "memory_margin_frac", "memory_bytes"}
 _REALS |= {"idle_w", "bank_bytes", "wire_mm", "wire_pj_per_bit_mm", "reread_frac", "sram_chip_bytes", "leakage_w_per_gb"}
 _FLAGS = {"overlap", "double_buffered"}
 _OPTIONAL = {"kv_bytes_per_token", "prompt_tokens", "weight_dtype", "compute_dtype", "memory_bytes"}
-
-
 _OPTIONAL |= {"idle_w", "wire_mm", "wire_pj_per_bit_mm", "sram_chip_bytes", "sram_accounting"}
 
 

@@ -102,7 +102,7 @@ SLIDERS = {
     "Batch size": "batch",
     "KV bytes per token": "kv_bytes_per_token",
     "Pipeline depth": "pipeline_depth",
-    "New tokens per midfill": "new_tokens",
+    "New tokens": "new_tokens",
     "GPUs per stage": "gpus_per_stage",
 }
 
