@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+import numpy as np
 
 from physics.regimes import DECODE, REGIMES, regime_arrays
 from physics.scenario import Scenario
@@ -45,10 +48,26 @@ def turn(scenario: Scenario) -> Turn:
     and accelerator are batch / (tpot * G), hops apart.
     scenario: frozen inputs, validated; `turn_s` is NaN where the context grown by the turn no longer fits.
     """
+    later = scenario.replace(context_tokens=mean_context_tokens(scenario))
+    return turn_of(scenario, regime_arrays(scenario), regime_arrays(later))
+
+
+def mean_context_tokens(scenario: Scenario) -> int:
+    """Context of the mean decode step of a turn: the midfill appended, half of the output written [token].
+
+    scenario: frozen inputs, validated.
+    """
+    return scenario.context_tokens + scenario.new_tokens + (scenario.output_tokens - 1) // 2
+
+
+def turn_of(scenario: Scenario, now: Mapping[str, np.ndarray], later: Mapping[str, np.ndarray]) -> Turn:
+    """The turn from results that are there already, for example of a sweep.
+
+    scenario: frozen inputs, validated.
+    now: columns of `regimes`, one value per regime, at least roofline_s and energy_j [s, J].
+    later: the same at `mean_context_tokens` [s, J].
+    """
     s = scenario
-    now = regime_arrays(s)
-    mean_context = s.context_tokens + s.new_tokens + (s.output_tokens - 1) // 2
-    later = regime_arrays(s.replace(context_tokens=mean_context))
     tpot, ttft = float(now["roofline_s"][_DECODE].sum()), float(now["roofline_s"][_MID])
     per_gpu = s.batch / (tpot * s.gpus_per_stage)
     midfill_j = float(now["energy_j"][_MID]) / s.batch
