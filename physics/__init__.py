@@ -8,6 +8,7 @@ from __future__ import annotations
 from physics.attention import absorb_crossover_tokens
 from physics.catalog import load_machine, load_model, presets
 from physics.coincidence import OverlapLaw
+from physics.conversation import Compaction, load_compaction, payback, timeline
 from physics.crossings import crossings, find_crossings
 from physics.efficiency import Efficiencies, PartEfficiency
 from physics.expert_energy import ExpertEnergy, advantage_map, expert_curves, expert_energy
@@ -34,6 +35,8 @@ from physics.pipeline import kv_crossover_depth
 from physics.readers import UnreadableFileError, read_routing
 from physics.recurrent import LinearAttention
 from physics.regimes import REGIMES, regimes
+from physics.replay import Replay, hit_curve, replay_by_capacity, replay_by_idle
+from physics.request_costs import regime_mix, replay_costs, request_costs
 from physics.routing import Routing, expected_distinct_experts
 from physics.sampling import sampled_distinct, sampled_experts, sampled_groups_per_token
 from physics.scenario import Scenario
@@ -47,13 +50,20 @@ from physics.stragglers import (
     replicated_placement,
 )
 from physics.sweep import SweepCancelledError, sweep, sweep_arrays
+from physics.synthetic import fitted_workload, load_workload, synthetic_trace
+from physics.tier_catalog import load_tiers
+from physics.tiers import Tier, break_even_idle_s, least_loading_bytes_per_s
+from physics.trace_readers import read_trace
+from physics.traces import Trace
 from physics.turn import Turn, turn
+from physics.waiting import best_limits, reuse, waiting_costs
 
 __version__ = "0.1.0"
 
 __all__ = [
     "REGIMES",
     "SIGMA_PRESETS",
+    "Compaction",
     "CompressedAttention",
     "DenseFFN",
     "Efficiencies",
@@ -71,55 +81,77 @@ __all__ = [
     "OverlapLaw",
     "PartEfficiency",
     "Placement",
+    "Replay",
     "Routing",
     "Scenario",
     "SramExperts",
     "StageMemory",
     "SweepCancelledError",
+    "Tier",
+    "Trace",
     "Turn",
     "UnreadableFileError",
     "UnsupportedModelError",
     "WeightFormats",
-    "balanced_placement",
-    "contiguous_placement",
     "advantage_map",
+    "balanced_placement",
+    "best_limits",
+    "break_even_idle_s",
+    "contiguous_placement",
     "crossings",
     "distinct_experts_sd",
     "energy_by_cause",
     "energy_by_level",
     "energy_ratio",
     "expected_distinct_experts",
-    "expert_curves",
-    "expert_energy",
     "expected_max_distinct_experts",
     "expected_max_tokens",
+    "expert_curves",
+    "expert_energy",
     "expert_intensity",
     "find_crossings",
+    "fitted_workload",
     "groups_per_token",
+    "hit_curve",
     "hottest_expert_tokens",
     "inclusion_probabilities",
     "kv_crossover_depth",
+    "least_loading_bytes_per_s",
+    "load_compaction",
     "load_machine",
     "load_model",
+    "load_tiers",
+    "load_workload",
     "midfill_absorb_crossover",
+    "payback",
     "presets",
     "queue_probabilities",
     "read_routing",
+    "read_trace",
+    "regime_mix",
     "regimes",
+    "replay_by_capacity",
+    "replay_by_idle",
+    "replay_costs",
     "replicated_placement",
+    "request_costs",
+    "reuse",
     "sampled_distinct",
     "sampled_experts",
     "sampled_groups_per_token",
     "shared_expert_probability",
     "shared_expert_probability_skewed",
-    "stage_memory",
     "sram_chips",
+    "stage_memory",
     "sweep",
     "sweep_arrays",
+    "synthetic_trace",
+    "timeline",
     "tokens_at_half_ceiling",
     "tokens_at_ridge",
     "tokens_per_touched_expert",
     "turn",
+    "waiting_costs",
     "warm_up",
     "with_wire_energy",
 ]
@@ -148,3 +180,6 @@ def warm_up() -> None:
     placement = replicated_placement([0.5, 0.5], 2, 2)
     expected_max_tokens([0.5, 0.5], placement, [1, 100])
     expected_max_distinct_experts([0.5, 0.5], placement, 100)
+    trace = synthetic_trace(load_workload(), 2).started(60.0)
+    request_costs(scenario, trace, replay_by_idle(trace, [10.0]))
+    hit_curve(trace, [1e6])

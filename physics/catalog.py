@@ -364,3 +364,13 @@ def _presets_text() -> str:
     except (OSError, tomllib.TOMLDecodeError) as error:
         raise DataError(f"presets.toml: {error}") from error
     return text
+
+
+def tier_rows() -> tuple[Row, ...]:
+    """Numbers of the memory tiers with their sources."""
+    return _table("tiers.csv")
+
+
+def workload_rows() -> tuple[Row, ...]:
+    """Distributions of workloads, fitted on traces, with their sources."""
+    return _table("workloads.csv")

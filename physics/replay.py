@@ -4,7 +4,7 @@ Two ways to decide where KV waits. *By capacity*: least recently used, each tier
 one discarding them; tiers are exclusive, and a request brings its whole context back to the top. Such a hierarchy is one stack: tokens
 whose depth lies within a tier's share of it are found there, so a single pass with a tree of partial sums tells the hits of every capacity
 at once (Mattson et al. 1970). *By idle time*: KV left alone for longer than a tier's limit moves down, whatever the capacity; one
-limit for all is a time to live, limits by length of context are the thresholds of `placement`.
+limit for all is a time to live, limits by length of context are the thresholds of `waiting`.
 
 The unit is the token: every token of a context weighs the same, so capacities are bytes over bytes per token. State that does not grow
 with the context is not moved here. A tail that is cut off stays until its piece is evicted, as it would in a block cache.
