@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl, urlencode
 import numpy as np
 
 import physics
+from app.chosen_routing import checked_slots, chosen_routing
 from app.energy import EnergyView
 from physics.catalog import load_machine, load_model, presets
 from physics.expert_memory import DEFAULT_CHIP
@@ -68,6 +69,13 @@ class Choices:
     overlap: bool = True
     double_buffered: bool = False
     routing: str = "uniform"
+    routing_sigma: float = 0.75
+    routing_zipf: float = 1.0
+    request_overlap: str = "none"
+    request_overlap_frac: float = 0.4
+    routing_file: str = ""
+    routing_file_model: str = ""
+    redundant_slots: int | None = None
     energy_accounting: str = "interface"
     memory_margin_frac: float = 0.0
     memory_bytes: float | None = None
@@ -93,10 +101,12 @@ class Choices:
         values = {name: value for name, value in known[key].items() if name in cls.__dataclass_fields__}
         return cls(preset=key, **values)
 
-    def scenario(self, models: Mapping[str, physics.Model] | None = None) -> physics.Scenario:
+    def scenario(
+        self, models: Mapping[str, physics.Model] | None = None, loaded: physics.ObservedRouting | None = None
+    ) -> physics.Scenario:
         """The scenario of these choices.
 
-        models: models of this session beside those of `data/`, by name.
+        models: models of this session beside those of `data/`, by name. loaded: the user's routing of this session.
         Raises ValueError or KeyError with one sentence that says what to change.
         """
         machine = load_machine(self.machine)
@@ -110,7 +120,15 @@ class Choices:
         model = (models or {}).get(self.model) or load_model(self.model)
         names = {field.name for field in fields(physics.Scenario)}
         values = {name: value for name, value in vars(self).items() if name in names and name not in ("model", "machine")}
+        checked_slots(self.redundant_slots)
+        values["routing"] = self.chosen_routing(loaded)
         return physics.Scenario(model=model, machine=machine, **values)
+
+    def chosen_routing(self, loaded: physics.ObservedRouting | None = None) -> physics.Routing:
+        """The routing of these choices; ValueError with one sentence that says what to change."""
+        return chosen_routing(
+            self.routing, self.routing_sigma, self.routing_zipf, self.request_overlap, self.request_overlap_frac, loaded, self.routing_file
+        )
 
     def sram_experts(self) -> physics.SramExperts:
         """How SRAM that holds experts is built; ValueError with one sentence that says what to change."""
@@ -144,11 +162,13 @@ def _positive(name: str, value: float) -> float:
 
 
 _NUMBERS = {"context_tokens", "batch", "pipeline_depth", "new_tokens", "prompt_tokens", "output_tokens", "gpus_per_stage"}
+_NUMBERS |= {"redundant_slots"}
 _REALS = {"kv_bytes_per_token", "memory_margin_frac", "memory_bytes"}
 _REALS |= {"idle_w", "bank_bytes", "wire_mm", "wire_pj_per_bit_mm", "reread_frac", "sram_chip_bytes", "leakage_w_per_gb"}
+_REALS |= {"routing_sigma", "routing_zipf", "request_overlap_frac"}
 _FLAGS = {"overlap", "double_buffered"}
 _OPTIONAL = {"kv_bytes_per_token", "prompt_tokens", "weight_dtype", "compute_dtype", "memory_bytes"}
-_OPTIONAL |= {"idle_w", "wire_mm", "wire_pj_per_bit_mm", "sram_chip_bytes", "sram_accounting"}
+_OPTIONAL |= {"idle_w", "wire_mm", "wire_pj_per_bit_mm", "sram_chip_bytes", "sram_accounting", "redundant_slots"}
 
 
 def _typed(name: str, text: str) -> Any:
@@ -209,12 +229,14 @@ class Snapshot:
     """One scenario and the numbers the pages show of it, each computed at first use.
 
     trail: results of earlier stops of the same slider, oldest first; pinned: a scenario kept to compare with.
+    observed: a routing the user loaded, whether the scenario uses it or not.
     """
 
     choices: Choices
     scenario: physics.Scenario
     trail: tuple[dict[str, np.ndarray], ...] = ()
     pinned: Snapshot | None = None
+    observed: physics.ObservedRouting | None = None
 
     @cached_property
     def results(self) -> dict[str, np.ndarray]:
@@ -285,6 +307,8 @@ class Explorer:
 
     def __init__(self, choices: Choices | None = None) -> None:
         self.models: dict[str, physics.Model] = {}
+        self.observed: physics.ObservedRouting | None = None
+        self.loaded: physics.ObservedRouting | None = None
         self.choices = choices or Choices.of_preset(OPENING)
         self.snapshot = Snapshot(self.choices, self.choices.scenario())
         self.problem = ""
@@ -299,19 +323,37 @@ class Explorer:
         """Apply choices; False, with `problem` set to one sentence, where they do not make a sound scenario."""
         try:
             choices = replace(self.choices, **changes)
-            scenario = choices.scenario(self.models)
+            scenario = choices.scenario(self.models, self.loaded)
         except (ValueError, KeyError) as problem:
             self.problem = str(problem.args[0] if problem.args else problem)
             return False
         self.problem = ""
-        snapshot = Snapshot(choices, scenario, self._trail(changes), self.snapshot.pinned)
+        snapshot = Snapshot(choices, scenario, self._trail(changes), self.snapshot.pinned, self.observed)
         self._show(snapshot)
         return True
 
     def load(self, choices: Choices) -> None:
         """Start anew from other choices, keeping what is pinned."""
         self.problem, self._moving = "", ""
-        self._show(Snapshot(choices, choices.scenario(self.models), (), self.snapshot.pinned))
+        scenario = choices.scenario(self.models, self.loaded)
+        self._show(Snapshot(choices, scenario, (), self.snapshot.pinned, self.observed))
+
+    def observe(self, observed: physics.ObservedRouting) -> None:
+        """Show a routing that the user loaded, beside the scenario."""
+        self.observed = observed
+        self._show(replace(self.snapshot, observed=observed))
+
+    def apply_observed(self, file: str, model: str = "") -> bool:
+        """Let the scenario use the routing that is shown; False, with `problem` set, where its model cannot.
+
+        file: its name. model: whose rows were taken, where it holds several.
+        """
+        before, self.loaded = self.loaded, self.observed
+        within = "measured" if self.observed is not None and self.observed.law is not None else "none"
+        done = self.change(routing="loaded", request_overlap=within, routing_file=file, routing_file_model=model)
+        if not done:
+            self.loaded = before
+        return done
 
     def _trail(self, changes: Mapping[str, Any]) -> tuple[dict[str, np.ndarray], ...]:
         """A trail grows while one slider moves and starts anew with another."""

@@ -157,6 +157,8 @@ class Scenario:
         from_model = self.model.kv_bytes_per_token(self.kv_dtype)
         if self.kv_bytes_per_token is not None and not from_model:
             raise ValueError(f"kv_bytes_per_token: {self.model.name} keeps no cache that grows with context; leave it None")
+        for _, moe in self.model.moe_groups:
+            self.routing.check(moe.n_experts, moe.top_k)  # type: ignore[union-attr]
         self._check_formats()
         self._check_links()
 
