@@ -19,7 +19,7 @@ from physics.regimes import BOUNDS, COLUMNS, DECODE, REGIMES, regime_arrays
 from physics.sweep import AXES
 
 MODELS = {name: physics.load_model(name) for name in models()}
-ROOMY = {name: physics.load_machine(name).replace(memory_bytes=1e15, idle_w=50.0) for name in ("A100", "H200", "B300", "GB300", "MI355X")}
+ROOMY = {name: physics.load_machine(name).replace(memory_bytes=1e25, idle_w=50.0) for name in ("A100", "H200", "B300", "GB300", "MI355X")}
 WORK = ("flops", "core_flops", "bytes", "weight_bytes", "kv_bytes", "activation_bytes", "network_bytes")
 SECONDS = ("compute_s", "memory_s", "network_s", "hop_s", "roofline_s")
 
@@ -206,7 +206,9 @@ def test_more_requests_are_never_less_work(s: physics.Scenario, batch: int) -> N
 def test_more_new_tokens_are_never_less_work(s: physics.Scenario, new: int) -> None:
     low, high = sorted((s.new_tokens, new))
     less, more = regime_arrays(s.replace(new_tokens=low)), regime_arrays(s.replace(new_tokens=high))
-    for name in (*WORK, *SECONDS):
+    # Where a latent changes its form, some of the core's work becomes projections, at the peak of their own format.
+    seconds = SECONDS if s.weight_dtype == "bf16" else ("memory_s", "network_s", "hop_s")
+    for name in (*(name for name in WORK if name != "core_flops"), *seconds):
         assert at_least(more[name][1], less[name][1]), name
     for name in WORK:
         assert (np.delete(more[name], 1) == np.delete(less[name], 1)).all(), name
