@@ -31,7 +31,7 @@ def tiles(s: Snapshot) -> list[Tile]:
 
 def _noted(part: Tile, hint: str, pinned: str | None) -> Tile:
     """A tile with its meaning on hover, and the pinned value in its small print."""
-    return Tile(**(part | {"hint": hint, "note": f"pinned {pinned}" if pinned else part["note"]}))  # type: ignore[typeddict-item]
+    return Tile(**(part | {"hint": hint, "note": f"pinned {pinned}" if pinned else part["note"]}))
 
 
 def _pinned(s: Snapshot) -> dict[str, str]:

@@ -109,7 +109,8 @@ def _point_columns(s: Snapshot) -> dict[str, dict[str, Any]]:
         columns[f"name {name}"] = {"x": [label_x[i]], "y": [label_y[i]], "text": [NAMES[name]]}
     fits = bool(s.memory.fits)
     columns["intensities"] = {"x": np.where(fits, np.nan, x), "y": np.full(5, box[2] * 1.5)}
-    columns["infeasible"] = {"x": [3e3], "y": [box[2] * (box[3] / box[2]) ** 0.28], "text": ["" if fits else "does not fit: no speed to show"]}
+    low = box[2] * (box[3] / box[2]) ** 0.28
+    columns["infeasible"] = {"x": [3e3], "y": [low], "text": ["" if fits else "does not fit: no speed to show"]}
     return columns
 
 
