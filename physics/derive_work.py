@@ -9,6 +9,7 @@ from physics.derivation import INPUT, Derivation, Sheet
 from physics.formats import ACTIVATION_BYTES, OUTPUT_BYTES, WEIGHT_BYTES
 from physics.layers import READ_CHOSEN, READ_CHUNK, READ_RECENT, Scan
 from physics.memory import kv_copies
+from physics.routing import Routing
 from physics.scenario import Scenario
 from physics.workload import FLOP_CLASSES, workload
 
@@ -118,12 +119,13 @@ def _expert_bytes(sheet: Sheet, dtype: str) -> None:
         sheet.load()
         experts = sheet.model(f"E{i}", moe.n_experts, "experts", "experts per layer")
         top_k = sheet.model(f"k{i}", moe.top_k, "experts", "experts per token")
-        if s.routing.kind == "uniform":  # type: ignore[union-attr]
+        routing = Routing.of(s.routing)
+        if routing.kind == "uniform" and routing.overlap is None:
             distinct = f"{experts}*(1 - (1 - {top_k}/{experts})**(R*n))"
-        elif s.routing.kind == "round_robin":  # type: ignore[union-attr]
+        elif routing.kind == "round_robin" and routing.overlap is None:
             distinct = f"min({top_k}*R*n, {experts})"
         else:
-            value = s.routing.distinct_experts(moe.n_experts, moe.top_k, s.batch, sheet.new)  # type: ignore[union-attr]
+            value = routing.distinct_experts(moe.n_experts, moe.top_k, s.batch, sheet.new)
             distinct = sheet.term(f"D{i}", float(value), "experts", "distinct experts touched per layer", "routing of the scenario")
         count = sheet.model(f"M{i}", layers, "layers", "MoE layers")
         params = sheet.model(f"W{i}", moe.expert_params(s.model.hidden), "parameters", "parameters of one expert")

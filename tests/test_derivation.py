@@ -23,6 +23,21 @@ SETTINGS: dict[str, dict[str, object]] = {
         "weight_dtype": "fp8",
         "overlap": False,
     },
+    "skewed, sharing experts within a request": {
+        "batch": 5,
+        "context_tokens": 6000,
+        "new_tokens": 40,
+        "prompt_tokens": 300,
+        "gpus_per_stage": 4,
+        "routing": physics.Routing.skewed(sigma=0.7, overlap=0.35),
+    },
+    "uniform, sharing experts within a request": {
+        "batch": 5,
+        "context_tokens": 6000,
+        "new_tokens": 40,
+        "prompt_tokens": 300,
+        "routing": physics.Routing.uniform(overlap=0.4),
+    },
     "round robin, KV override": {
         "batch": 7,
         "context_tokens": 140_000,
