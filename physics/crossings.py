@@ -35,12 +35,21 @@ def crossings(curves: pd.DataFrame | Mapping[str, tuple[Any, Any]], quantity: st
         }
     else:
         groups = {str(name): (np.asarray(x, float), np.asarray(y, float)) for name, (x, y) in curves.items()}
+    return pd.DataFrame(crossing_rows(groups, quantity, axis or "x"), columns=list(COLUMNS))
+
+
+def crossing_rows(curves: Mapping[str, tuple[np.ndarray, np.ndarray]], quantity: str, axis: str) -> list[dict[str, Any]]:
+    """The rows of `crossings` without a frame.
+
+    curves: name -> (x, y) with a common x [1].
+    quantity, axis: names written into the rows.
+    """
     rows = []
-    for (a, (x, ya)), (b, (xb, yb)) in combinations(groups.items(), 2):
+    for (a, (x, ya)), (b, (xb, yb)) in combinations(curves.items(), 2):
         if x.shape != xb.shape or not np.array_equal(x, xb):
             raise ValueError(f"curves: {a!r} and {b!r} are sampled at different x; give them a common one")
-        rows += [_row(axis or "x", quantity, a, b, xc, yc, rising) for xc, yc, rising in _log_crossings(x, ya, yb)]
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+        rows += [_row(axis, quantity, a, b, xc, yc, rising) for xc, yc, rising in _log_crossings(x, ya, yb)]
+    return rows
 
 
 def _row(axis: str, quantity: str, a: str, b: str, x: float, y: float, rising: bool) -> dict[str, Any]:
