@@ -18,6 +18,7 @@ from app.chosen_routing import checked_slots, chosen_routing
 from app.energy import EnergyView
 from physics.catalog import load_machine, load_model, presets
 from physics.expert_memory import DEFAULT_CHIP
+from physics.crossings import crossing_rows
 from physics.regimes import REGIMES, regime_arrays
 from physics.si import PJ_PER_BIT
 from physics.sweep import sweep_arrays
@@ -274,8 +275,7 @@ class Snapshot:
         """Crossings of the regimes along the chosen axis, ordered by where they are."""
         values = self.curves[self.choices.quantity]
         lines = {name: (self.axis_values, values[:, i]) for i, name in enumerate(REGIMES)}
-        rows = physics.crossings(lines, self.choices.quantity, self.choices.axis).to_dict("records")
-        return sorted(({str(name): value for name, value in row.items()} for row in rows), key=lambda row: row["x"])
+        return sorted(crossing_rows(lines, self.choices.quantity, self.choices.axis), key=lambda row: row["x"])
 
     @cached_property
     def depths(self) -> dict[str, np.ndarray]:
