@@ -6,12 +6,11 @@ import math
 
 import numpy as np
 
-import physics
 from app.plots.labels import NAMES
 from app.plots.pipeline import BENCHMARK, crossover_depth
 from app.quantities import format_exact, format_quantity
 from app.state import AXES, QUANTITIES, Snapshot
-from physics.regimes import BOUNDS, DECODE, REGIMES
+from physics.regimes import BOUNDS, DECODE, REGIMES, regime_arrays
 
 WORDS = {"compute": "compute", "memory": "memory bandwidth", "network": "the network"}
 _INDEX = {name: i for i, name in enumerate(REGIMES)}
@@ -79,18 +78,16 @@ def _sentence(text: str) -> str:
 
 def utilisation(s: Snapshot) -> str:
     """Which resources the best and the worst regime keep busy."""
-    shares = np.stack([s.results[f"{name}_frac"] for name in BOUNDS], axis=-1)
-    step = sum(float(s.results["roofline_s"][_INDEX[name]]) for name in DECODE)
-    if not s.memory.fits or not step > 0:
+    shares = np.nan_to_num(np.stack([s.results[f"{name}_frac"] for name in BOUNDS], axis=-1))
+    decode = [_INDEX[name] for name in DECODE]
+    seconds = np.asarray(s.results["roofline_s"], float)[decode]
+    if not s.memory.fits or not seconds.sum() > 0:
         return _withheld(s)
-    busy = [
-        sum(float(s.results["roofline_s"][_INDEX[name]]) * float(np.nan_to_num(shares[_INDEX[name], j])) for name in DECODE) / step
-        for j in range(len(BOUNDS))
-    ]
-    mid = [share_text(float(shares[_INDEX["midfill"], j])) for j in range(len(BOUNDS))]
+    busy = seconds @ shares[decode] / seconds.sum()
+    mid = [share_text(float(share)) for share in shares[_INDEX["midfill"]]]
     return (
         f"Midfill keeps compute {bold(mid[0])} busy, memory {bold(mid[1])} and network {bold(mid[2])}; "
-        f"a decode step {bold(share_text(busy[0]))}, {bold(share_text(busy[1]))} and {bold(share_text(busy[2]))}."
+        f"a decode step {bold(share_text(float(busy[0])))}, {bold(share_text(float(busy[1])))} and {bold(share_text(float(busy[2])))}."
     )
 
 
@@ -135,7 +132,7 @@ def table(s: Snapshot) -> str:
     if not size > 0 or not flops > 0:
         return ""
     intensity = float(results["intensity_flops_per_byte"][_INDEX["midfill"]]) / (flops / size)
-    same = physics.regimes(s.scenario.replace(prompt_tokens=s.scenario.new_tokens)).kv_bytes["prefill"]
+    same = regime_arrays(s.scenario.replace(prompt_tokens=s.scenario.new_tokens))["kv_bytes"][_INDEX["prefill"]]
     traffic = float(results["kv_bytes"][_INDEX["midfill"]]) / float(same)
     tokens = format_exact(s.scenario.new_tokens, "tokens")
     return (
