@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 
 DASH = "–"
 """Shown for a number that is missing, infinite or not a number."""
@@ -114,6 +114,7 @@ def split_quantity(value: float | None, unit: str, digits: int = 3) -> tuple[str
     return head, tail
 
 
+@lru_cache(maxsize=8192)
 def format_quantity(value: float | None, unit: str = "", digits: int = 3) -> str:
     """A value in base units as a person writes it: 70272, "B/token" → "70.3 kB/token"; 131072, "tokens" → "131k tokens".
 
@@ -134,6 +135,7 @@ def format_quantity(value: float | None, unit: str = "", digits: int = 3) -> str
     return _assemble(form, number.replace("-", "−", 1) if rounded < 0 else number, prefix)
 
 
+@lru_cache(maxsize=8192)
 def format_exact(value: float | None, unit: str = "") -> str:
     """Every digit of a count ("131,072 tokens"), as many as needed of a measure ("70.272 kB/token"): reads back unchanged.
 
