@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 import holoviews as hv
 from bokeh.core.properties import value
-from bokeh.models import CustomJSTickFormatter, FixedTicker, Grid, LogTicker, Model, Text
+from bokeh.models import ColorMapper, CustomJSTickFormatter, FixedTicker, Grid, LogTicker, Model, Text
 from bokeh.themes import Theme as BokehTheme
 
 from app.quantities import DASH, Unit, unit_of
@@ -151,12 +151,27 @@ def _swap(model: Model, name: str, table: Mapping[str, str]) -> None:
         setattr(model, name, table[value.upper()])
 
 
+SHADES: Final = "shades "
+"""Start of the name of a colour mapper whose palette is `shades` of the meaning that follows, so that `recolor` finds it."""
+
+
+@cache
+def shades(meaning: str, theme: Theme = LIGHT, count: int = 48) -> list[str]:
+    """From almost the surface to a strong tint of a `HUES` key, opaque, with text legible on all of it."""
+    hue, ground = _channels(HUES[meaning]), _channels(theme.surface)
+    parts = [0.03 + 0.62 * i / (count - 1) for i in range(count)]
+    mixed = [[round(255 * (g + (h - g) * part)) for h, g in zip(hue, ground, strict=True)] for part in parts]
+    return [f"#{r:02X}{g:02X}{b:02X}" for r, g, b in mixed]
+
+
 def recolor(figure: Model, theme: Theme) -> None:
     """Give every palette colour in a Bokeh figure the shade of `theme`, in place; axes, grid and background too."""
     lines, texts = _swaps(theme.name)
     for model in figure.references():
         for name in model.properties() & _COLOR_NAMES:
             _swap(model, name, texts if "text_" in name else lines)
+        if isinstance(model, ColorMapper) and (model.name or "").startswith(SHADES):
+            model.palette = shades(model.name.removeprefix(SHADES), theme)
     paint_frame(figure, theme)
 
 

@@ -175,7 +175,7 @@ def steps_at(s: Scenario, batch: float, new_tokens: Any, prefix_tokens: Any, spl
     new_tokens, prefix_tokens: of each request, one number per step [token].
     """
     model, parts = workload(s), 3 if split else 1
-    new, prefix = (np.ascontiguousarray(one, float).ravel() for one in np.broadcast_arrays(new_tokens, prefix_tokens))
+    new, prefix = (np.array(one, float).ravel() for one in np.broadcast_arrays(new_tokens, prefix_tokens))
     counts, rows = np.unique(new, return_inverse=True)
     distinct, point, out = distinct_experts(s, batch, counts), base_point(s), np.empty((parts, new.size, k.OUT_WIDTH))
     point[k.POINT_BATCH] = batch

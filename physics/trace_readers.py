@@ -52,7 +52,18 @@ def read_trace(
     content = _unpacked(content, label)
     if content.lstrip()[:1] == b"{":
         return _hashed(content, label, block_tokens)
-    return _table(csv_frame(content, label), label, columns or {})
+    frame = csv_frame(content, label)
+    _named_once(content, label)
+    return _table(frame, label, columns or {})
+
+
+def _named_once(content: bytes, label: str) -> None:
+    """Refuse a header that names a column twice: which of them is meant cannot be known."""
+    header = content.lstrip().split(b"\n", 1)[0].decode("utf-8-sig", errors="replace")
+    names = [name.strip().lower().strip('"') for name in header.split(",")]
+    twice = sorted({name for name in names if name and names.count(name) > 1})
+    if twice:
+        raise UnreadableFileError(f"{label}: the header names the column {twice[0][:40]!r} twice; keep one of them")
 
 
 def _unpacked(content: bytes, label: str) -> bytes:
@@ -278,6 +289,7 @@ def _hash_strands(rows: list[Request], block_tokens: int) -> tuple[list[int], li
     """(strand of each request, parent and start of each strand, tokens found of each request): a trie of block hashes."""
     trie: dict[tuple[int, Any], int] = {}
     home: list[int] = []
+    end: list[float] = []  # where a block ends: the last one of a request may be shorter than the others
     strand, parent, start, prefix = [], [], [], []
     for _, length, _, hashes in rows:
         node, known = -1, 0
@@ -286,17 +298,18 @@ def _hash_strands(rows: list[Request], block_tokens: int) -> tuple[list[int], li
             if below is None:
                 break
             node, known = below, known + 1
-        own = home[node] if node >= 0 else -1
+        own, found = (home[node], end[node]) if node >= 0 else (-1, 0.0)
         if known < len(hashes) or own < 0:
             parent.append(own)
-            start.append(float(known * block_tokens))
+            start.append(found)
             own = len(parent) - 1
-        for block in hashes[known:]:
+        for place, block in enumerate(hashes[known:], start=known + 1):
             trie[(node, block)] = len(home)
             node = len(home)
             home.append(own)
+            end.append(min(float(place * block_tokens), length))
         strand.append(own)
-        prefix.append(min(known * block_tokens, length))
+        prefix.append(min(found, length))
     return strand, parent, start, prefix
 
 

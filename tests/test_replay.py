@@ -203,7 +203,9 @@ def test_a_million_requests_a_second(path: object) -> None:
     replay_by_capacity(trace, [1e6, 1e7])
     replay_by_idle(trace, [60.0, 600.0])
     hit_curve(trace, [1e6])
-    for run in (lambda: replay_by_capacity(trace, [1e6, 1e7]), lambda: replay_by_idle(trace, [60.0, 600.0]), lambda: hit_curve(trace, np.geomspace(1e4, 1e9, 64))):  # fmt: skip
+    grid = np.geomspace(1e4, 1e9, 64)
+    runs = (lambda: replay_by_capacity(trace, [1e6, 1e7]), lambda: replay_by_idle(trace, [60.0, 600.0]), lambda: hit_curve(trace, grid))
+    for run in runs:
         best = np.inf
         for _ in range(7):
             start = time.perf_counter()
