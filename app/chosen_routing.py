@@ -36,7 +36,7 @@ def chosen_routing(
     skewed = {"skewed": physics.Routing.skewed(sigma=sigma), "zipf": physics.Routing.skewed(zipf=zipf)}
     if kind == "loaded":
         if loaded is None:
-            named = repr(file) if file else "a file"
+            named = repr(file[:60]) if file else "a file"
             raise ValueError(f"routing: 'loaded' came from {named}, which this session does not have; load it on the page Experts")
         return loaded.routing(overlap=False) if within is None else replace(loaded.routing(overlap=False), overlap=within)
     return replace(skewed.get(kind) or physics.Routing(kind), overlap=within)

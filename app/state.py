@@ -14,11 +14,12 @@ from urllib.parse import parse_qsl, urlencode
 import numpy as np
 
 import physics
+from app.chosen_parts import chosen_machine, chosen_model
 from app.chosen_routing import checked_slots, chosen_routing
 from app.energy import EnergyView
-from physics.catalog import load_machine, load_model, presets
-from physics.expert_memory import DEFAULT_CHIP
+from physics.catalog import presets
 from physics.crossings import crossing_rows
+from physics.expert_memory import DEFAULT_CHIP
 from physics.regimes import REGIMES, regime_arrays
 from physics.si import PJ_PER_BIT
 from physics.sweep import sweep_arrays
@@ -80,6 +81,8 @@ class Choices:
     energy_accounting: str = "interface"
     memory_margin_frac: float = 0.0
     memory_bytes: float | None = None
+    own_machine: str = ""
+    own_machine_name: str = ""
     idle_w: float | None = None
     bank_bytes: float = 1_048_576.0
     wire_mm: float | None = None
@@ -98,19 +101,22 @@ class Choices:
         """The choices of a preset; KeyError naming the presets for an unknown one."""
         known = presets()
         if key not in known:
-            raise KeyError(f"preset {key!r} is not one of {', '.join(known)}")
+            raise KeyError(f"preset {str(key)[:40]!r} is not one of {', '.join(known)}")
         values = {name: value for name, value in known[key].items() if name in cls.__dataclass_fields__}
         return cls(preset=key, **values)
 
     def scenario(
-        self, models: Mapping[str, physics.Model] | None = None, loaded: physics.ObservedRouting | None = None
+        self,
+        models: Mapping[str, physics.Model] | None = None,
+        loaded: physics.ObservedRouting | None = None,
+        machines: Mapping[str, physics.Machine] | None = None,
     ) -> physics.Scenario:
         """The scenario of these choices.
 
-        models: models of this session beside those of `data/`, by name. loaded: the user's routing of this session.
+        models, machines: those of this session beside those of `data/`, by name. loaded: the user's routing of this session.
         Raises ValueError or KeyError with one sentence that says what to change.
         """
-        machine = load_machine(self.machine)
+        machine = chosen_machine(self.machine, machines, self.own_machine, self.own_machine_name)
         if self.memory_bytes is not None:
             machine = machine.replace(memory_bytes=_positive("memory_bytes", self.memory_bytes))
         if self.idle_w is not None:
@@ -118,7 +124,7 @@ class Choices:
         sram = self.sram_experts()
         if self.wire_pj_per_bit_mm is not None:
             machine = physics.with_wire_energy(machine, sram.wire_energy)
-        model = (models or {}).get(self.model) or load_model(self.model)
+        model = chosen_model(self.model, models)
         names = {field.name for field in fields(physics.Scenario)}
         values = {name: value for name, value in vars(self).items() if name in names and name not in ("model", "machine")}
         checked_slots(self.redundant_slots)
@@ -307,6 +313,7 @@ class Explorer:
 
     def __init__(self, choices: Choices | None = None) -> None:
         self.models: dict[str, physics.Model] = {}
+        self.machines: dict[str, physics.Machine] = {}
         self.observed: physics.ObservedRouting | None = None
         self.loaded: physics.ObservedRouting | None = None
         self.choices = choices or Choices.of_preset(OPENING)
@@ -323,7 +330,7 @@ class Explorer:
         """Apply choices; False, with `problem` set to one sentence, where they do not make a sound scenario."""
         try:
             choices = replace(self.choices, **changes)
-            scenario = choices.scenario(self.models, self.loaded)
+            scenario = choices.scenario(self.models, self.loaded, self.machines)
         except (ValueError, KeyError) as problem:
             self.problem = str(problem.args[0] if problem.args else problem)
             return False
@@ -335,7 +342,7 @@ class Explorer:
     def load(self, choices: Choices) -> None:
         """Start anew from other choices, keeping what is pinned."""
         self.problem, self._moving = "", ""
-        scenario = choices.scenario(self.models, self.loaded)
+        scenario = choices.scenario(self.models, self.loaded, self.machines)
         self._show(Snapshot(choices, scenario, (), self.snapshot.pinned, self.observed))
 
     def observe(self, observed: physics.ObservedRouting) -> None:

@@ -28,6 +28,7 @@ from physics.layers import (
     UnsupportedModelError,
 )
 from physics.machine import EnergyLevel, Machine
+from physics.machine_reader import machine_from_numbers, read_machines
 from physics.memory import StageMemory, stage_memory
 from physics.model import Model
 from physics.observed import ObservedRouting
@@ -122,10 +123,12 @@ __all__ = [
     "load_model",
     "load_tiers",
     "load_workload",
+    "machine_from_numbers",
     "midfill_absorb_crossover",
     "payback",
     "presets",
     "queue_probabilities",
+    "read_machines",
     "read_routing",
     "read_trace",
     "regime_mix",

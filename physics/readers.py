@@ -127,18 +127,20 @@ def _npy(content: bytes, label: str) -> Array:
     return values.reshape(shape, order="F" if columns_first else "C")
 
 
-def csv_frame(content: bytes, label: str) -> pd.DataFrame:
+def csv_frame(content: bytes, label: str, as_text: bool = False) -> pd.DataFrame:
     """A CSV with a header as a frame, its column names lower-case.
 
     content: the file.
     label: its name, for messages.
+    as_text: cells stay as they are written, empty ones as empty text.
     """
     if b"\0" in content[:MAX_HEADER_BYTES] or not content[:MAX_HEADER_BYTES].strip():
         raise UnreadableFileError(f"{label}: neither a CSV nor an .npz file" if content.strip() else f"{label}: is empty")
     if len(content.split(b"\n", 1)[0]) > MAX_HEADER_BYTES:
         raise UnreadableFileError(f"{label}: its first line is no header of a CSV")
     try:
-        frame = pd.read_csv(io.BytesIO(content), encoding="utf-8-sig", low_memory=False, skipinitialspace=True)
+        kinds: dict[str, Any] = {"dtype": str, "keep_default_na": False} if as_text else {}
+        frame: pd.DataFrame = pd.read_csv(io.BytesIO(content), encoding="utf-8-sig", low_memory=False, skipinitialspace=True, **kinds)
     except Exception as problem:  # the parser's own errors, of encodings, and of memory
         raise UnreadableFileError(f"{label}: not a sound CSV ({' '.join(str(problem).split())[:120] or type(problem).__name__})") from None
     frame.columns = pd.Index([str(column).strip().lower() for column in frame.columns])

@@ -1,0 +1,48 @@
+"""Model and machine of a scenario from plain choices: rows of `data/`, files of this session, or the user's own numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import physics
+from physics.catalog import load_machine, load_model
+from physics.machine_reader import clean_name, numbers_of_text
+
+YOURS = " (your file)"
+"""Ends the name of everything read from a file, so that it never passes for a row of `data/`."""
+
+
+def chosen_model(name: str, models: Mapping[str, physics.Model] | None = None) -> physics.Model:
+    """The model of this name; KeyError or ValueError with one sentence where there is none.
+
+    models: models of this session, by name.
+    """
+    own = (models or {}).get(name)
+    if own is None and name.endswith(YOURS):
+        raise KeyError(f"model: {name[:60]!r} came from a file, which a link cannot carry; load its config.json again")
+    return own or load_model(name[:120])
+
+
+def chosen_machine(
+    name: str, machines: Mapping[str, physics.Machine] | None = None, own_numbers: str = "", own_name: str = ""
+) -> physics.Machine:
+    """The machine of this name with the user's own numbers; KeyError or ValueError with one sentence where it cannot be.
+
+    machines: machines of this session, by name. own_numbers: as `physics.machine_reader.numbers_text` writes them.
+    own_name: what the machine with own numbers is called.
+    """
+    own = (machines or {}).get(name)
+    if own is None and name.endswith(YOURS):
+        raise KeyError(f"machine: {name[:60]!r} came from a file, which a link cannot carry; load its machines.csv again")
+    machine = own or load_machine(name[:120])
+    if not own_numbers and not own_name:
+        return machine
+    return physics.machine_from_numbers(machine, clean_name(own_name) if own_name else None, **numbers_of_text(own_numbers))
+
+
+def link_gaps(model: str, machine: str, routing: str) -> str:
+    """What a link to these choices cannot carry, as one sentence; empty where it carries everything."""
+    lost = [what for what, missing in (
+        ("your model", model.endswith(YOURS)), ("your machine", machine.endswith(YOURS)), ("your routing", routing == "loaded"),
+    ) if missing]  # fmt: skip
+    return f"Link copied; it cannot carry {' nor '.join(lost)}: files stay in this session" if lost else ""
