@@ -221,6 +221,12 @@ def _number(cell: str) -> float:
     return float(cell) if cell else math.nan
 
 
+def layer_rows(name: str) -> tuple[Row, ...]:
+    """What `layers.csv` says of the layer groups of one model, with sources and confidence."""
+    known = _resolve(name, "models.csv", "model")
+    return tuple(row for row in _table("layers.csv") if row["model"] == known)
+
+
 # ---------------------------------------------------------------- machines
 
 
@@ -346,6 +352,7 @@ def measured_energy() -> dict[str, Row]:
     return {row["key"]: row for row in _table("measured_energy.csv")}
 
 
+@lru_cache
 def glossary() -> dict[str, Row]:
     """Every quantity and term by key: symbol, label, unit, display unit, definition and kind."""
     return {row["key"]: row for row in _table("quantities.csv")}
