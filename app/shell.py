@@ -23,13 +23,7 @@ _LOG = logging.getLogger(__name__)
 SIDEBAR_WIDTH = 320
 SIDE_PANEL_WIDTH = 340
 
-_GRID = {
-    "display": "grid",
-    "grid-template-columns": "repeat(auto-fit, minmax(min(100%, 400px), 1fr))",
-    "grid-auto-rows": "max-content",
-    "gap": "12px",
-    "flex": "none",
-}
+_GRID = {"display": "flex", "flex-flow": "row wrap", "align-items": "stretch", "gap": "12px", "flex": "none"}
 _CARD = {
     "background": "var(--midfill-surface)", "border": "1px solid var(--midfill-rule)", "border-radius": "6px", "padding": "10px 12px",
     "min-width": "0",
@@ -76,11 +70,12 @@ class Card(Viewer):  # type: ignore[misc]  # panel carries no types
     """One picture with its title, answer sentence and tools.
 
     `view` is a LiveView or any Panel object; `csv` and `code` give the texts when they are asked for; `controls` stand above it.
+    `span` gives it a row of its own, `weight` its share of a row beside others.
     """
 
     def __init__(
         self, title: str, view: LiveView[Any] | Viewable, csv: Callable[[], str] | None = None, code: Callable[[], str] | None = None,
-        file_stem: str = "midfill", span: bool = False, controls: Viewable | None = None,
+        file_stem: str = "midfill", span: bool = False, controls: Viewable | None = None, weight: int = 1,
     ) -> None:  # fmt: skip
         super().__init__()
         self.live = view if isinstance(view, LiveView) else None
@@ -94,7 +89,8 @@ class Card(Viewer):  # type: ignore[misc]  # panel carries no types
             live = self.live
             live.on_drawn(lambda figure: self.head.param.update(figure_id=figure.id))
             self.head.param.watch(lambda event: live.see(event.new), "on_screen")
-        styles = _CARD | ({"grid-column": "1 / -1"} if span else {})
+        # Side by side where 360 px each are left, sharing the width by weight; a spanning card has a row of its own.
+        styles = _CARD | {"flex": "1 1 100%" if span else f"{weight} 1 {330 + 30 * weight}px"}
         body = self.live.pane if self.live is not None else view
         parts = [self.head, body] if controls is None else [self.head, controls, body]
         self._layout = pn.Column(*parts, styles=styles, sizing_mode="stretch_width", margin=0)

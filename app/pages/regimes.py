@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import pandas as pd
 import panel as pn
@@ -37,10 +37,9 @@ def unit(name: str) -> str:
 def table_columns() -> list[Column]:
     """Columns of the regimes' table, named by the glossary."""
     words = glossary()
-    columns = [column("regime", "Regime", align="left")]
-    for name in COLUMNS:
-        columns.append(column(name, words[name]["label"], hint=words[name]["definition"], align="left" if name == "bound" else ""))
-    return columns
+    sides: dict[str, Literal["left"]] = {"bound": "left"}
+    named = [column(name, words[name]["label"], "", words[name]["definition"], sides.get(name, "")) for name in COLUMNS]
+    return [column("regime", "Regime", align="left"), *named]
 
 
 def table_rows(s: Snapshot) -> list[Row]:
@@ -75,7 +74,7 @@ class RegimesPage:
         views = [self.live.add(self.name, LiveView(picture, s)) for picture in (roofline.PICTURE, utilisation.PICTURE, crossover.PICTURE)]
         views[0].on_tap(self._tapped)
         views[2].on_drag("cursor", self._dragged)
-        self.roofline = self._card("What does the machine allow each regime?", views[0], "roofline")
+        self.roofline = self._card("What does the machine allow each regime?", views[0], "roofline", weight=3)
         self.busy = self._card("Is this worker strong in all three?", views[1], "utilisation")
         self.crossover = Card(
             "Where does a slider stop helping?", views[2], csv=self._crossover_csv, code=self._crossover_code, file_stem="crossover",
@@ -90,9 +89,9 @@ class RegimesPage:
         self.show(s)
         return cards(self.roofline, self.busy, self.crossover, self.card)
 
-    def _card(self, title: str, view: LiveView[Snapshot], file_stem: str) -> Card:
+    def _card(self, title: str, view: LiveView[Snapshot], file_stem: str, weight: int = 1) -> Card:
         """A card whose numbers are those of the table."""
-        return Card(title, view, csv=self._table_csv, code=self._table_code, file_stem=file_stem)
+        return Card(title, view, csv=self._table_csv, code=self._table_code, file_stem=file_stem, weight=weight)
 
     def _pickers(self) -> pn.Row:
         words = glossary()

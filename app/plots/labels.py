@@ -11,8 +11,9 @@ import numpy as np
 from app.picture import Limits, Values
 
 CHAR_PX, LINE_PX = 6.6, 15.0
-"""Width of a letter and height of a line at 12 px type; a plot is taken as PLOT_PX, since its real size is not known here."""
-PLOT_PX = (430.0, 300.0)
+"""Width of a letter and height of a line at 12 px type. A plot is taken as PLOT_PX, the smallest it gets in two columns: its real
+size is not known here, and what fits the small one fits the larger."""
+PLOT_PX = (340.0, 270.0)
 
 NAMES: Mapping[str, str] = {
     "prefill": "prefill",
@@ -83,7 +84,7 @@ def _blocked_boxes(px: np.ndarray, py: np.ndarray, blocked: Sequence[Any], strok
         x0, y0, x1, y1 = np.asarray(strokes, float).T[:, :, None]
         along = np.linspace(0.0, 1.0, 40)
         sx, sy = _to_px(x0 * (x1 / x0) ** along, y0 * (y1 / y0) ** along, limits)
-        groups.append(np.column_stack([sx.ravel(), sy.ravel(), np.full((sx.size, 2), 5.0)]))
+        groups.append(np.column_stack([sx.ravel(), sy.ravel(), np.full((sx.size, 2), 3.0)]))
     boxes = np.vstack(groups)
     return np.asarray(boxes[np.isfinite(boxes).all(axis=1)])
 
@@ -101,7 +102,7 @@ def _best_place(px: float, py: float, width: float, boxes: np.ndarray) -> np.nda
     cx, cy = places[:, 0], places[:, 1]
     beyond = (cx + width / 2 - PLOT_PX[0], width / 2 - cx, cy + 8 - PLOT_PX[1], 8 - cy)
     outside = sum(np.maximum(side, 0.0) for side in beyond)
-    cost = _overlaps(places, boxes) + 20.0 * outside + 0.5 * np.arange(len(places))
+    cost = _overlaps(places, boxes) + 20.0 * outside + 3.0 * np.arange(len(places))
     return np.asarray(places[int(np.argmin(cost))])
 
 
@@ -128,6 +129,15 @@ def spread(y: Sequence[float], limits: tuple[float, float], gap_px: float = LINE
         if not moved:
             break
     heights: np.ndarray = np.exp(low + placed / PLOT_PX[1] * (high - low))
+    return heights
+
+
+def spread_linear(y: Sequence[float], limits: tuple[float, float], gap_px: float = LINE_PX) -> np.ndarray:
+    """`spread` for a linear axis."""
+    low, high = limits
+    heights: np.ndarray = low + (high - low) * np.log(
+        spread(np.exp((np.asarray(y, float) - low) / (high - low)).tolist(), (1.0, np.e), gap_px)
+    )
     return heights
 
 
