@@ -25,6 +25,7 @@ from physics.workload import workload
 
 BATCHES = (1.0, 1e6)
 """Batches among which a crossing is looked for [request]."""
+_TIMES = ("expert_s", "experts_s", "network_s", "messages_per_s", "switch_bytes_per_s")
 _REST = [REGIMES.index(name) for name in DECODE if name != "decode_experts"]
 
 
@@ -97,6 +98,8 @@ def _turnarounds(s: Scenario, sram: SramExperts, batch: np.ndarray, distinct: np
     sent = batch[:, None] * banks.moved_bytes * remote_frac(chips)
     ends = np.maximum(1.0 / (s.gpus_per_stage * s.machine.scale_up_bytes_per_s), 1.0 / (busy * spread * chip.link_bytes_per_s))
     return {
+        "chips": np.full(len(batch), chips),
+        "expert_s": np.full(len(batch), np.max(turn_s)),
         "experts_s": np.sum(banks.layers * assignments / busy * turn_s, axis=-1),
         "network_s": np.sum(sent * ends, axis=-1) if chips > 1 else np.zeros(len(batch)),
         "messages_per_s": np.max(energy.messages_per_s(busy, turn_s), axis=-1),
@@ -120,14 +123,15 @@ def expert_curves(scenario: Scenario, sram: SramExperts | None = None, batch: An
     sram: how the SRAM is built; None: the defaults.
     batch: requests of the step, one token each [request]; None: the scenario's.
     Returns arrays over batch: batch, distinct_experts (per layer, mean over layers), queue_tokens, memory_j and sram_j (weights),
-    memory_network_j, sram_network_j, leakage_j, memory_total_j and sram_total_j, all per token; experts_s and network_s of a step on
-    the SRAM chips (bounds); messages_per_s and switch_bytes_per_s while a layer's experts run without waiting.
+    memory_network_j, sram_network_j, leakage_j, memory_total_j and sram_total_j, all per token; chips; expert_s, the turnaround of
+    one expert, experts_s and network_s of a step on the SRAM chips (bounds); messages_per_s and switch_bytes_per_s while a layer's
+    experts run without waiting.
     """
     s, built = scenario, sram or SramExperts()
     size = np.atleast_1d(np.asarray(s.batch if batch is None else batch, float))
     banks, names = _banks(s), ("memory_j", "sram_j", "memory_network_j", "sram_network_j", "leakage_j")
     if not len(banks.top_k):
-        empty = ("distinct_experts", "queue_tokens", *names, "experts_s", "network_s", "messages_per_s", "switch_bytes_per_s")
+        empty = ("distinct_experts", "queue_tokens", *names, "chips", *_TIMES)
         return {"batch": size} | {name: np.full(len(size), np.nan) for name in (*empty, "memory_total_j", "sram_total_j")}
     distinct, near = distinct_experts(s, size, 1.0), built.level(s.machine, s.energy_accounting).j_per_byte
     mean = distinct @ banks.layers / banks.layers.sum()
@@ -228,13 +232,11 @@ def expert_energy(scenario: Scenario, sram: SramExperts | None = None) -> Expert
     here = {name: float(values[0]) for name, values in expert_curves(s, built).items()}
     far, near = memory_level(s, built), built.level(s.machine, s.energy_accounting)
     ratio = energy_ratio(far, near, mixed=True)
-    banks, chip = _banks(s), built.held_by
-    known = ("memory_j", "sram_j", "memory_network_j", "sram_network_j", "leakage_j", "queue_tokens", "experts_s", "network_s")
+    known = ("memory_j", "sram_j", "memory_network_j", "sram_network_j", "leakage_j", "queue_tokens", "chips", *_TIMES)
     return ExpertEnergy(
         memory=far,
         sram=near,
         ratio=ratio,
-        chips=_chips(s, built),
         routed_frac=routed_frac(s),
         expert_bytes=expert_bytes(s),
         crossing_queue_tokens=float(energy.break_even_queue_tokens(ratio.value, built.reread_frac)),
@@ -242,9 +244,6 @@ def expert_energy(scenario: Scenario, sram: SramExperts | None = None) -> Expert
         total_crossing_batch=_crossing(_gap(s, built, "memory_total_j", "sram_total_j")),
         needed_ratio=float(energy.break_even_ratio(here["queue_tokens"], built.reread_frac)),
         network_frac=here["sram_network_j"] / here["sram_total_j"],
-        expert_s=float(np.max(energy.expert_s(banks.expert_bytes / banks.layers, chip.sram_bytes, chip.sram_bytes_per_s))),
-        messages_per_s=here["messages_per_s"],
-        switch_bytes_per_s=here["switch_bytes_per_s"],
         **{name: here[name] for name in known},
     )
 
