@@ -17,7 +17,7 @@ from app.theme import DASHES, GHOST_ALPHA, shared_options, tick_formatter
 from physics.regimes import REGIMES
 
 X_LIMITS = (0.1, 1e5)
-CEILINGS = ("fp4", "fp8", "int8", "bf16", "fp16", "fp32")
+CEILINGS = ("fp4", "fp8", "bf16", "fp16")
 N_CEILINGS = 4
 SLOPES = ("memory", "sram", "scale_up", "scale_out")
 

@@ -64,7 +64,7 @@ def build(s: Snapshot) -> hv.Overlay:
     labels = hv.Labels((shares["x"], places, shares["text"]), ["x", "y"], "text", label="shares")
     parts.append(labels.opts(text_align="left", text_baseline="middle", text_color=ink("muted"), text_font_size="10px"))
     frame = shared_options(
-        min_height=340, hooks=[_name_regimes], xlim=(0.0, 1.34), ylim=(-0.6, len(REGIMES) - 0.4), xlabel="Busy share of the bound, %",
+        min_height=340, hooks=[_name_regimes], xlim=(0.0, 1.58), ylim=(-0.6, len(REGIMES) - 0.4), xlabel="Busy share of the bound, %",
         xformatter=tick_formatter("%"), xticks=[0, 0.25, 0.5, 0.75, 1.0],
     )  # fmt: skip
     return hv.Overlay(parts).opts(frame)
