@@ -156,7 +156,7 @@ SHADES: Final = "shades "
 
 
 @cache
-def shades(meaning: str, theme: Theme = LIGHT, count: int = 48) -> list[str]:
+def shades(meaning: str, theme: Theme = LIGHT, count: int = 128) -> list[str]:
     """From almost the surface to a strong tint of a `HUES` key, opaque, with text legible on all of it."""
     hue, ground = _channels(HUES[meaning]), _channels(theme.surface)
     parts = [0.03 + 0.62 * i / (count - 1) for i in range(count)]
