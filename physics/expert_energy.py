@@ -135,10 +135,8 @@ def expert_curves(scenario: Scenario, sram: SramExperts | None = None, batch: An
         return {"batch": size} | {name: np.full(len(size), np.nan) for name in (*empty, "memory_total_j", "sram_total_j")}
     distinct, near = distinct_experts(s, size, 1.0), built.level(s.machine, s.energy_accounting).j_per_byte
     mean = distinct @ banks.layers / banks.layers.sum()
-    far = memory_level(s, built).j_per_byte
-    read = energy.shared_read_j_per_token(distinct, size[:, None], banks.top_k, banks.expert_bytes, far, near, built.reread_frac)
     curves = {"batch": size, "distinct_experts": mean, "queue_tokens": (size * (banks.top_k @ banks.layers)) / (distinct @ banks.layers)}
-    curves |= {"memory_j": np.sum(read, axis=-1)}
+    curves |= {"memory_j": _memory_read(s, built)(size)}
     curves |= {"sram_j": np.full(len(size), float(np.sum(energy.private_read_j_per_token(banks.top_k, banks.expert_bytes, near))))}
     curves |= {"memory_network_j": np.full(len(size), network_j_per_token(s, s.gpus_per_stage, s.machine.scale_up_domain))}
     curves |= {"sram_network_j": np.full(len(size), network_j_per_token(s, _chips(s, built), built.held_by.domain))}
@@ -165,12 +163,32 @@ def _crossing(gap: Callable[[np.ndarray], np.ndarray]) -> float:
     return float(math.sqrt(low * high))
 
 
-def _gap(s: Scenario, sram: SramExperts, above: str, below: str) -> Callable[[np.ndarray], np.ndarray]:
-    def gap(batch: np.ndarray) -> np.ndarray:
-        curves = expert_curves(s, sram, batch)
-        return np.asarray(np.log(curves[above]) - np.log(curves[below]))
+def _memory_read(s: Scenario, sram: SramExperts) -> Callable[[np.ndarray], np.ndarray]:
+    """Joules per token of reading experts from main memory, as a function of batch."""
+    banks, near, far = _banks(s), sram.level(s.machine, s.energy_accounting).j_per_byte, memory_level(s, sram).j_per_byte
 
-    return gap
+    def read_j(batch: np.ndarray) -> np.ndarray:
+        each = energy.shared_read_j_per_token(
+            distinct_experts(s, batch, 1.0), batch[:, None], banks.top_k, banks.expert_bytes, far, near, sram.reread_frac
+        )
+        return np.asarray(np.sum(each, axis=-1))
+
+    return read_j
+
+
+def _crossings(s: Scenario, sram: SramExperts, here: dict[str, float]) -> tuple[float, float]:
+    """Batches at which weights alone, and everything together, cost the same on both sides."""
+    read_j = _memory_read(s, sram)
+    alone = _crossing(lambda batch: np.log(read_j(batch)) - np.log(here["sram_j"]))
+    if sram.leakage_w_per_gb:  # it falls with the batch, and needs the times of the step
+
+        def gap(batch: np.ndarray) -> np.ndarray:
+            curves = expert_curves(s, sram, batch)
+            return np.asarray(np.log(curves["memory_total_j"]) - np.log(curves["sram_total_j"]))
+
+        return alone, _crossing(gap)
+    total = np.log(here["sram_j"] + here["sram_network_j"])
+    return alone, _crossing(lambda batch: np.log(read_j(batch) + here["memory_network_j"]) - total)
 
 
 @dataclass(frozen=True)
@@ -178,7 +196,7 @@ class ExpertEnergy:
     """Experts in main memory against experts in SRAM, at one batch and where they meet.
 
     memory, sram: the two levels compared. ratio: their energies per byte, with its accounting.
-    chips: SRAM chips that hold all experts; infinite links between them are never assumed [1].
+    chips: SRAM chips that hold all experts [1].
     routed_frac: share of routed experts in the weights' memory [1].
     expert_bytes: bytes of all routed experts [B].
     memory_j, sram_j: weights, per token at the scenario's batch [J].
@@ -232,6 +250,7 @@ def expert_energy(scenario: Scenario, sram: SramExperts | None = None) -> Expert
     here = {name: float(values[0]) for name, values in expert_curves(s, built).items()}
     far, near = memory_level(s, built), built.level(s.machine, s.energy_accounting)
     ratio = energy_ratio(far, near, mixed=True)
+    alone, together = _crossings(s, built, here)
     known = ("memory_j", "sram_j", "memory_network_j", "sram_network_j", "leakage_j", "queue_tokens", "chips", *_TIMES)
     return ExpertEnergy(
         memory=far,
@@ -240,8 +259,8 @@ def expert_energy(scenario: Scenario, sram: SramExperts | None = None) -> Expert
         routed_frac=routed_frac(s),
         expert_bytes=expert_bytes(s),
         crossing_queue_tokens=float(energy.break_even_queue_tokens(ratio.value, built.reread_frac)),
-        crossing_batch=_crossing(_gap(s, built, "memory_j", "sram_j")),
-        total_crossing_batch=_crossing(_gap(s, built, "memory_total_j", "sram_total_j")),
+        crossing_batch=alone,
+        total_crossing_batch=together,
         needed_ratio=float(energy.break_even_ratio(here["queue_tokens"], built.reread_frac)),
         network_frac=here["sram_network_j"] / here["sram_total_j"],
         **{name: here[name] for name in known},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, ClassVar
 
+import numpy as np
 import pandas as pd
 import panel as pn
 import panel_material_ui as pmui
@@ -256,8 +257,9 @@ class EnergyPage:
 
     def _map_csv(self) -> str:
         ratios, words = self.explorer.snapshot.energy.advantage
-        frame = pd.DataFrame(ratios, index=pd.Index(DISTANCES, name="wire_mm"), columns=pd.Index(BANKS, name="bank_bytes"))
-        return str(frame.stack().rename("ratio").reset_index().assign(accounting=words).to_csv(index=False))
+        distances, banks = (values.ravel() for values in np.meshgrid(DISTANCES, BANKS, indexing="ij"))
+        frame = pd.DataFrame({"wire_mm": distances, "bank_bytes": banks, "ratio": ratios.ravel()})
+        return str(frame.assign(accounting=words).to_csv(index=False))
 
     def _levels_csv(self) -> str:
         return str(self.explorer.snapshot.energy.levels.to_csv())

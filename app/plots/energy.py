@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import holoviews as hv
@@ -189,7 +190,7 @@ def _name_regimes(plot: Any, _element: Any) -> None:
     plot.state.ygrid.visible = False
 
 
-def _boxes(sides: dict[str, Any], middle: np.ndarray, half: float, label: str, meaning: str, alpha: float) -> hv.Rectangles:
+def _boxes(sides: Mapping[str, Any], middle: np.ndarray, half: float, label: str, meaning: str, alpha: float) -> hv.Rectangles:
     shape = (sides["left"], middle - half, sides["right"], middle + half)
     return hv.Rectangles(shape, ["x0", "y0", "x1", "y1"], label=label).opts(color=line(meaning), fill_alpha=alpha, line_alpha=0.0)
 
