@@ -30,22 +30,28 @@ def opening_scenario() -> physics.Scenario:
     )
 
 
-def best_s(work: Callable[[], Any], at_least_s: float = 1.0) -> float:
+def best_s(work: Callable[[], Any], at_least_s: float = 1.0, clock: Callable[[], float] = time.perf_counter) -> float:
     """Shortest of the runs that fit into a second or so, after one to warm up [s]."""
     work()
     best, end = float("inf"), time.perf_counter() + at_least_s
     while time.perf_counter() < end:
-        start = time.perf_counter()
+        start = clock()
         work()
-        best = min(best, time.perf_counter() - start)
+        best = min(best, clock() - start)
     return best
 
 
-def sweep_point_s(scenario: physics.Scenario, per_axis: int, frame: bool = False) -> float:
+def sweep_point_s(
+    scenario: physics.Scenario,
+    per_axis: int,
+    frame: bool = False,
+    columns: str | None = None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> float:
     """Seconds per point, all regimes, of a square grid of context against batch [s]."""
     context, batch = np.geomspace(1_024, 1e6, per_axis), np.geomspace(1, 1_024, per_axis)
     run: Callable[..., Any] = physics.sweep if frame else physics.sweep_arrays
-    return best_s(lambda: run(scenario, context_tokens=context, batch=batch)) / per_axis**2
+    return best_s(lambda: run(scenario, columns=columns, context_tokens=context, batch=batch), clock=clock) / per_axis**2
 
 
 def twin_point_s() -> float:
@@ -55,19 +61,35 @@ def twin_point_s() -> float:
     return float(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
 
 
+def swept(title: str, point_s: float, cpu_s: float, unit_s: float) -> None:
+    """Print one sweep: wall time, points per second, and what one core could do alone, which a busy machine does not change."""
+    rates = f"{1 / point_s / 1e6:6.2f} million points/s, {1 / cpu_s / 1e6:6.2f} million per second of a core"
+    print(f"{title:36}{point_s * 1e6:10.3f} µs {rates} {point_s / unit_s:8.1f} ×")
+
+
 def report(per_axis: int) -> None:
-    """Print one line per measurement: time, and the ratio to the line it is compared with."""
+    """Print one line per measurement: time, points per second, and the ratio to the plain sweep."""
     scenario = opening_scenario()
     scalar_s = best_s(lambda: physics.regimes(scenario))
-    swept_s = sweep_point_s(scenario, per_axis)
-    framed_s = sweep_point_s(scenario, max(per_axis // 4, 2), frame=True)
-    plain_s = twin_point_s()
-    print(f"regimes(scenario)          {scalar_s * 1e3:10.3f} ms")
-    rate = f"{1 / swept_s / 1e6:.2f} million points/s, all regimes, {os.cpu_count()} cores"
-    print(f"sweep_arrays, per point    {swept_s * 1e6:10.3f} µs   {rate}")
-    print(f"sweep (frame), per point   {framed_s * 1e6:10.3f} µs   {framed_s / swept_s:8.1f} × sweep_arrays")
-    print(f"regimes(), per point       {scalar_s * 1e6:10.3f} µs   {scalar_s / swept_s:8.1f} × sweep_arrays")
-    print(f"not compiled, per point    {plain_s * 1e6:10.3f} µs   {plain_s / swept_s:8.1f} × sweep_arrays")
+    unit_s = sweep_point_s(scenario, per_axis)
+    print(f"{os.cpu_count()} cores; a point is all regimes; ratios are to the first sweep")
+    cases: list[tuple[str, physics.Scenario, str | None]] = [
+        ("sweep_arrays, contract's columns", scenario, None),
+        ("sweep_arrays, one column", scenario, "bytes"),
+        ("sweep_arrays, every column", scenario, "all"),
+        ("slowest hybrid: DeepSeek-V4-Flash", scenario.replace(model=physics.load_model("DeepSeek-V4-Flash")), None),
+        ("skewed routing", scenario.replace(routing=physics.Routing.skewed(sigma=1.0)), None),
+        ("overlap within a request", scenario.replace(routing=physics.Routing.uniform(overlap=0.3)), None),
+    ]
+    for title, one, columns in cases:
+        wall_s, cpu_s = (sweep_point_s(one, per_axis, columns=columns, clock=clock) for clock in (time.perf_counter, time.process_time))
+        swept(title, wall_s, cpu_s, unit_s)
+    for title, point_s in (
+        ("sweep, a frame", sweep_point_s(scenario, max(per_axis // 4, 2), frame=True)),
+        ("regimes(), one scenario", scalar_s),
+        ("sweep_arrays, not compiled", twin_point_s()),
+    ):
+        print(f"{title:36}{point_s * 1e6:10.3f} µs {point_s / unit_s:8.1f} ×")
 
 
 def main() -> None:

@@ -241,23 +241,24 @@ def estimate(work: Any, regime: int, hw: Any, each: float, out: Any) -> None:
     phase, first, last = min(regime, 2), PART_ATTENTION, PART_REST
     if regime >= DECODE_ATTENTION:
         first = last = regime - DECODE_ATTENTION
-    compute = memory = network = busy = floors = 0.0
+    compute = memory = up = outside = busy = floors = 0.0
     for part in range(first, last + 1):
         row = HW_RATES + (3 * phase + part) * RATE_WIDTH
         size = work[part, WORK_WEIGHTS] + work[part, WORK_KV_READ] + work[part, WORK_KV_WRITE] + work[part, WORK_ACTIVATION]
-        up_s = work[part, WORK_UP] * hw[HW_UP_S] if work[part, WORK_UP] > 0.0 else 0.0
-        out_s = work[part, WORK_OUT] * hw[HW_OUT_S] if work[part, WORK_OUT] > 0.0 else 0.0
         compute += (work[part, WORK_FLOP_S] + hw[row + RATE_PAD] * work[part, WORK_WEIGHTS]) * each * hw[row + RATE_COMPUTE]
         memory += size * each * hw[HW_MEMORY_S] * hw[row + RATE_MEMORY]
-        network += max(up_s, out_s) * each * hw[row + RATE_NETWORK]
+        if work[part, WORK_UP] > 0.0:
+            up += work[part, WORK_UP] * hw[HW_UP_S] * each * hw[row + RATE_NETWORK]
+        if work[part, WORK_OUT] > 0.0:
+            outside += work[part, WORK_OUT] * hw[HW_OUT_S] * each * hw[row + RATE_NETWORK]
         floors += hw[row + RATE_FLOOR_S] + (hw[row + RATE_COLLECTIVE_S] if each < 1.0 else 0.0)
         if work[part, WORK_HOP] > 0.0:
             floors += work[part, WORK_HOP] * each * hw[HW_HOP_S] * hw[row + RATE_NETWORK]
         if hw[HW_BY_PART] > 0.0:
-            busy += network + (max(compute, memory) if hw[HW_OVERLAP] > 0.0 else compute + memory)
-            compute = memory = network = 0.0
-    busy += max(compute, memory, network) if hw[HW_OVERLAP] > 0.0 else compute + memory + network
-    value = busy + floors if hw[HW_MEMORY_S] * hw[HW_RATES] > 0.0 else np.nan
+            busy += max(up, outside) + (max(compute, memory) if hw[HW_OVERLAP] > 0.0 else compute + memory)
+            compute = memory = up = outside = 0.0
+    busy += max(compute, memory, up, outside) if hw[HW_OVERLAP] > 0.0 else compute + memory + max(up, outside)
+    value = busy + floors if each * hw[HW_RATES] > 0.0 else np.nan  # `each` is NaN where the stage does not fit
     out[OUT_ESTIMATE_S] = value
     out[OUT_ESTIMATE_LOW_S], out[OUT_ESTIMATE_HIGH_S] = value * hw[HW_LOW + regime], value * hw[HW_HIGH + regime]
     if out[OUT_ESTIMATE_LOW_S] < out[OUT_ROOFLINE_S]:
@@ -267,8 +268,7 @@ def estimate(work: Any, regime: int, hw: Any, each: float, out: Any) -> None:
 @bare_part
 def stage_bytes(scans: Any, totals: Any, hw: Any, point: Any) -> tuple[float, float, float, float]:
     """Weights, KV, buffers and margin of one stage of a full pipe, in the order of STAGE_*."""
-    context = point[POINT_CONTEXT]
-    held = totals[TOTAL_STATE_BYTES]
+    context, held = point[POINT_CONTEXT], totals[TOTAL_STATE_BYTES]
     for i in range(scans.shape[0]):
         recent = scans[i, SCAN_READ] == READ_RECENT or scans[i, SCAN_READ] == READ_CHUNK
         limit = scans[i, SCAN_LIMIT] if recent else np.inf

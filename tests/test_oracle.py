@@ -46,9 +46,6 @@ class Matrix(NamedTuple):
     columns: int
 
 
-# ------------------------------------------------------------------ what a token sees
-
-
 @cache
 def pairs(new: int, prefix: int, window: int = 0, chunk: int = 0, entry_tokens: int = 1, most: int = 0) -> int:
     """Query-key pairs of one request: every new token looks once at everything it may see."""
@@ -72,9 +69,6 @@ def distinct_chosen(new: int, entries: int, most: int) -> float:
     for _ in range(new):
         left *= 1.0 - min(1.0, most / entries) if entries else 0.0
     return entries * (1.0 - left)
-
-
-# ------------------------------------------------------------------ attention kinds
 
 
 class Look(NamedTuple):
@@ -165,9 +159,6 @@ def recurrence(a: Any) -> tuple[float, float]:
     return flops, 4 * a.n_v_heads * a.d_k * a.d_v + 2 * (a.conv_kernel - 1) * channels
 
 
-# ------------------------------------------------------------------ matrices
-
-
 def attention_matrices(a: Any, h: int) -> list[Matrix]:
     """Every matrix of one attention layer as its paper draws it."""
 
@@ -228,9 +219,6 @@ def distinct_experts(f: Any, tokens: int, routing: str) -> float:
     if routing == "round_robin":
         return min(f.top_k * tokens, f.n_experts)
     return f.n_experts * (1.0 - ((f.n_experts - f.top_k) / f.n_experts) ** tokens)
-
-
-# ------------------------------------------------------------------ the step
 
 
 def peak(machine: physics.Machine, wanted: str) -> tuple[str, float]:
@@ -403,11 +391,8 @@ def test_parameters_equal_the_sum_of_the_matrices() -> None:
         for group in model.groups:
             found = attention_matrices(group.attention, model.hidden) if group.attention else []
             found = found + ffn_matrices(group.ffn, model.hidden)
-            routed = (
-                group.ffn.n_experts * group.ffn.matrices * (group.ffn.input_width or model.hidden) * group.ffn.width
-                if isinstance(group.ffn, physics.MoEFFN)
-                else 0
-            )
+            f = group.ffn
+            routed = f.n_experts * f.matrices * (f.input_width or model.hidden) * f.width if isinstance(f, physics.MoEFFN) else 0
             total += group.count * (sum(m.rows * m.columns for m in found) + routed)
         assert model.n_params == total, name
 

@@ -250,8 +250,9 @@ def test_the_sentence_of_a_scenario_that_does_not_fit() -> None:
     assert memory.min_gpus == 5
 
 
-def test_seconds_are_withheld_and_work_is_not() -> None:
-    table, roomy = physics.regimes(one_h200()), physics.regimes(one_h200(gpus_per_stage=8))
+@pytest.mark.parametrize("efficiencies", [None, physics.Efficiencies(0.5, 0.8, 0.7, 1e-5)], ids=["bound", "estimate"])
+def test_seconds_are_withheld_and_work_is_not(efficiencies: physics.Efficiencies | None) -> None:
+    table, roomy = (physics.regimes(one_h200(gpus_per_stage=gpus, efficiencies=efficiencies)) for gpus in (1, 8))
     assert not table.fits.any()
     assert roomy.fits.all()
     seconds = [name for name in table if name.endswith("_s")]
