@@ -11,6 +11,7 @@ import importlib
 import sys
 
 COMMANDS = {
+    "report": "write one offline HTML file whose sliders still work",
     "check": "run what continuous integration runs: lint, types, import contracts, tests",
 }
 
