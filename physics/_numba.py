@@ -79,4 +79,4 @@ def bare_kernel(function: Callable[..., Any]) -> Any:
 
 def bare_part(function: Callable[..., Any]) -> Any:
     """A part of a `bare_kernel` of the same file, pasted into it."""
-    return _compiled(function, forceinline=True, _nrt=False)
+    return _compiled(function, cache=_CACHE_FOLDER is not None, forceinline=True, _nrt=False)
