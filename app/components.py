@@ -132,6 +132,7 @@ class TopBar(_Component):
     own_state = param.String(default="Own settings", doc="What the select shows when the state is no preset.")
     actions = param.List(doc="Dictionaries with key, label, hint and, for switches, pressed.")
     narrow = param.Boolean(doc="Whether the window is too narrow for an open sidebar.")
+    link_note = param.String(doc="Said when the link is copied: what it cannot carry; empty where it carries everything.")
     _esm = _esm("topbar")
 
     def on_preset(self, callback: Callable[[str], None]) -> None:

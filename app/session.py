@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from app import explain, headline
+from app.chosen_parts import link_gaps
 from app.components import Notice
 from app.live import LivePages
 from app.pages import Context, PageView
@@ -32,6 +33,14 @@ TILE_CELLS = {
 }
 """Cells of the table that a click on a tile explains."""
 
+MOST_NOTICES = 4
+"""Faults of a link that are told one by one; of more, only the number."""
+
+
+def _rest(notices: list[str]) -> list[str]:
+    more = len(notices) - MOST_NOTICES
+    return [f"{more} more fields of the link were left out."] if more > 0 else []
+
 
 class Session:
     """Everything one visitor has; keep it as long as the page is open."""
@@ -42,7 +51,8 @@ class Session:
         self.explorer = Explorer(choices)
         self.live: LivePages[Snapshot] = LivePages(self.explorer.snapshot)
         self.sidebar = Sidebar(self.explorer, self.released)
-        self.notice = Notice(text=" ".join(notices) or WELCOME)
+        self.sidebar.inputs.show_panel = self.explain
+        self.notice = Notice(text=" ".join([*notices[:MOST_NOTICES], *_rest(notices)]) or WELCOME)
         self.titles = {row["title"]: key for key, row in presets().items()}
         self.shell = self._assembled()
         self.explorer.watch(self.show)
@@ -67,6 +77,7 @@ class Session:
         """A new snapshot: visible page, headline, preset name, and the sentence about a refused change."""
         self.live.push(s)
         self.shell.headline.tiles = headline.tiles(s)
+        self.shell.topbar.link_note = link_gaps(s.choices.model, s.choices.machine, s.choices.routing)
         title = presets()[s.choices.preset]["title"]
         own = {"page", "axis", "quantity"}
         self.shell.topbar.preset = title if set(s.choices.changed_from_preset()) <= own else ""

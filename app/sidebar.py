@@ -8,6 +8,7 @@ from typing import Any
 import panel_material_ui as pmui
 
 from app.components import Notice
+from app.inputs import Inputs
 from app.quantities import format_quantity
 from app.shell import group
 from app.state import AXES, Choices, Explorer, Snapshot
@@ -21,6 +22,9 @@ PUBLISHED = "as published"
 KV_MARKS = [(25e3, "25 kB"), (70e3, "70 kB"), (400e3, "400 kB")]
 """Marks of the KV slider: new hybrids, conservative compressed attention, full attention."""
 MACHINE_FORMATS = ("fp4", "fp8", "bf16", "fp16")
+
+_FRESH = {"own_machine": "", "own_machine_name": ""}
+"""Another machine brings its own numbers."""
 
 Released = Callable[[], None]
 
@@ -57,6 +61,7 @@ class Sidebar:
         self.flags = {name: self._flag(name) for name in ("overlap", "double_buffered")}
         self.capacity = self._capacity()
         self.model_facts, self.machine_facts = Notice(tone="quiet"), Notice(tone="quiet")
+        self.inputs = Inputs(explorer, released)
         self.objects = self._arranged(primary)
         self.show(explorer.snapshot)
         explorer.watch(self.show)
@@ -101,8 +106,10 @@ class Sidebar:
         sliders, selects = self.sliders, self.selects
         layout = [sliders["gpus_per_stage"], selects["attention_parallel"], self.capacity, self.flags["double_buffered"]]
         return [
-            self.model, self.model_facts, self.machine, self.machine_facts, *(sliders[name] for name in primary),
+            self.model, self.model_facts, self.inputs.drop, self.inputs.said, self.machine, self.machine_facts,
+            *(sliders[name] for name in primary),
             group("Stage and machine", *layout, open=True),
+            self.inputs.machine,
             group("Number formats", selects["weight_dtype"], selects["kv_dtype"], selects["compute_dtype"]),
             group(
                 "Routing, overlap, energy", selects["routing"], self.flags["overlap"], selects["energy_accounting"], sliders["output_tokens"]
@@ -128,7 +135,7 @@ class Sidebar:
     def _chosen(self, name: str, value: Any) -> None:
         if self._quiet or value == getattr(self.explorer.choices, name):
             return
-        self.explorer.change(**{name: value})
+        self.explorer.change(**({name: value} | (_FRESH if name == "machine" else {})))
         self.show(self.explorer.snapshot)
         self._released()
 
@@ -148,8 +155,8 @@ class Sidebar:
             value = scenario.kv_token_bytes if name == "kv_bytes_per_token" else getattr(scenario, name)
             if slider.value != value:
                 slider.param.update(value=float(value), value_throttled=float(value), error="")
-        if choices.model not in self.model.options:
-            self.model.options = [choices.model, *self.model.options]
+        _offer(self.model, [*self.explorer.models, choices.model])
+        _offer(self.machine, [*self.explorer.machines, choices.machine])
         for name, select in {"model": self.model, "machine": self.machine, **self.selects, **self.flags}.items():
             if select.value != getattr(choices, name):
                 select.value = getattr(choices, name)
@@ -185,8 +192,15 @@ class Sidebar:
         known = [name for name in ("bf16", "fp8", "fp4") if name in machine.peaks]
         ridges = [f"{machine.peaks[name] / machine.memory_bytes_per_s:.0f} {name.upper()}" for name in known]
         size, rate = format_quantity(machine.memory_bytes, "B"), format_quantity(machine.memory_bytes_per_s, "B/s")
-        note = " · announced" if machine.announced else ""
+        note = " · own numbers" if s.choices.own_machine else " · announced" if machine.announced else ""
         _update(self.machine_facts, text=f"{size}, {rate}, ridge {' · '.join(ridges) or '–'}{note}")
+
+
+def _offer(select: Any, names: list[str]) -> None:
+    """Names of this session, and any other way to write a known one, among the options."""
+    missing = [name for name in dict.fromkeys(names) if name not in select.options]
+    if missing:
+        select.options = [*missing, *select.options]
 
 
 def _update(widget: Any, **values: Any) -> None:

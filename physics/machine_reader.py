@@ -92,7 +92,14 @@ def machine_from_numbers(base: Machine | str | None = None, name: str | None = N
     if not peaks:
         raise ValueError("peaks: a machine needs a dense peak of at least one number format; give peak_bf16, say")
     if start is not None:
-        return start.replace(name=called, peaks=_ordered(peaks), aliases=(), announced=False, source=USER, **others)
+        return start.replace(
+            name=called,
+            peaks=_ordered(peaks),
+            aliases=(),
+            announced=False,
+            source=f"{USER}; the rest {start.name}: {start.source}"[:200],
+            **others,
+        )
     return _built(called, peaks, others, "HBM", USER)
 
 

@@ -25,7 +25,7 @@ export function render({model}) {
   const copy = async () => {
     try {
       await copyText(window.location.href)
-      say("Link copied")
+      say(model.link_note || "Link copied", Boolean(model.link_note))
     } catch {
       say("The browser refused to copy: the address bar holds the link")
     }

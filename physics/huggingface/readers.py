@@ -47,6 +47,26 @@ def read_object(source: Any, what: str, limit: int = CONFIG_BYTES) -> dict[str, 
     return value
 
 
+def object_of_bytes(content: bytes, what: str, limit: int = CONFIG_BYTES) -> dict[str, Any]:
+    """One JSON object from the content of an uploaded file, within the same limits.
+
+    content: the file. what: its name in error sentences. limit: largest file [B].
+    Raises UnsupportedModelError saying what is wrong and how to mend it.
+    """
+    if len(content) > limit:
+        size = f"{len(content) / 2**20:.0f} MiB is more than the {limit >> 20} MiB that are read"
+        raise UnsupportedModelError(f"{what}: {size}; is this the right file?")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise UnsupportedModelError(f"{what}: not a text file in UTF-8; give the config.json of a model") from None
+    value = _parsed(text, what)
+    if not isinstance(value, dict):
+        raise UnsupportedModelError(f"{what}: holds {shown(value)}, not an object; a config.json starts with {{")
+    _check_shape(value, what)
+    return value
+
+
 def _text(source: str | Path, what: str, limit: int) -> str:
     if isinstance(source, str) and source.lstrip()[:1] in ("{", "["):
         raise UnsupportedModelError(f"{what}: this is JSON text, not a path; pass json.loads(text) instead")
