@@ -18,7 +18,7 @@ ROUTINGS = {
 OVERLAPS = {"none": "none: independent", "constant": "constant", "measured": "falls with distance, as measured"}
 """How tokens of one request overlap, and how each is called."""
 
-MOST_SLOTS = 1_000_000
+MOST_SLOTS = 4096
 
 
 def chosen_routing(

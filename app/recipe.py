@@ -11,12 +11,12 @@ _SCENARIO = {field.name for field in fields(physics.Scenario)}
 _DEFAULTS = {field.name: field.default for field in fields(physics.Scenario)}
 
 
-def routing_words(choices: Choices, routing: physics.Routing | None = None) -> str:
+def routing_words(choices: Choices, routing: physics.Routing | str | None = None) -> str:
     """The expression that makes the routing; the default one is empty.
 
     routing: the one in force, whose overlap may be the law of the user's own file; None: built from the choices alone.
     """
-    overlap = choices.chosen_routing().overlap if routing is None else routing.overlap
+    overlap = choices.chosen_routing().overlap if routing is None else physics.Routing.of(routing).overlap
     law = "physics.OverlapLaw()" if overlap == physics.OverlapLaw() else f"physics.{overlap!r}"
     within = "" if overlap is None else "overlap=" + (f"{overlap!r}" if isinstance(overlap, float) else law)
     if choices.routing == "loaded":
@@ -30,7 +30,7 @@ def routing_words(choices: Choices, routing: physics.Routing | None = None) -> s
     return f"physics.Routing.{name}({', '.join(filter(None, (skew, within)))})"
 
 
-def scenario_lines(choices: Choices, routing: physics.Routing | None = None) -> str:
+def scenario_lines(choices: Choices, routing: physics.Routing | str | None = None) -> str:
     """Lines that make the scenario of these choices.
 
     routing: the one in force, see `routing_words`.

@@ -11,6 +11,7 @@ from app.components import Notice
 from app.live import LivePages
 from app.pages import Context, PageView
 from app.pages.energy import EnergyPage
+from app.pages.experts import ExpertsPage
 from app.pages.pipeline import PipelinePage
 from app.pages.regimes import RegimesPage
 from app.shell import Page, Shell
@@ -23,7 +24,7 @@ WELCOME = (
     "**decode attention** and **decode experts**. Drag a slider to see what binds each of them on this machine; click any number in the "
     "table to see where it comes from."
 )
-PAGE_VIEWS: tuple[type[PageView], ...] = (RegimesPage, PipelinePage, EnergyPage)
+PAGE_VIEWS: tuple[type[PageView], ...] = (RegimesPage, ExpertsPage, PipelinePage, EnergyPage)
 """The tabs, in order; a new page is one module and one entry here and in `state.PAGES`."""
 
 TILE_CELLS = {

@@ -10,6 +10,7 @@ import panel_material_ui as pmui
 from app.components import Notice
 from app.inputs import Inputs
 from app.quantities import format_quantity
+from app.routing_group import RoutingGroup
 from app.shell import group
 from app.state import AXES, Choices, Explorer, Snapshot
 from app.widgets import Slider, binary_stops, count_stops, decimal_stops
@@ -55,11 +56,11 @@ class Sidebar:
             "kv_dtype": self._select("kv_dtype", list(KV_DTYPES)),
             "compute_dtype": self._select("compute_dtype", {"as the weights ask": None} | {name: name for name in MACHINE_FORMATS}),
             "attention_parallel": self._select("attention_parallel", ["data", "tensor"]),
-            "routing": self._select("routing", {"uniform": "uniform", "round robin": "round_robin"}),
             "energy_accounting": self._select("energy_accounting", list(ACCOUNTINGS)),
         }
         self.flags = {name: self._flag(name) for name in ("overlap", "double_buffered")}
         self.capacity = self._capacity()
+        self.routing = RoutingGroup(explorer, released)
         self.model_facts, self.machine_facts = Notice(tone="quiet"), Notice(tone="quiet")
         self.inputs = Inputs(explorer, released)
         self.objects = self._arranged(primary)
@@ -104,16 +105,16 @@ class Sidebar:
 
     def _arranged(self, primary: tuple[str, ...]) -> list[Any]:
         sliders, selects = self.sliders, self.selects
+        rest = [self.flags["overlap"], selects["energy_accounting"], sliders["output_tokens"]]
         layout = [sliders["gpus_per_stage"], selects["attention_parallel"], self.capacity, self.flags["double_buffered"]]
         return [
             self.model, self.model_facts, self.inputs.drop, self.inputs.said, self.machine, self.machine_facts,
             *(sliders[name] for name in primary),
             group("Stage and machine", *layout, open=True),
             self.inputs.machine,
+            self.routing.fold,
             group("Number formats", selects["weight_dtype"], selects["kv_dtype"], selects["compute_dtype"]),
-            group(
-                "Routing, overlap, energy", selects["routing"], self.flags["overlap"], selects["energy_accounting"], sliders["output_tokens"]
-            ),
+            group("Overlap and energy", *rest),
         ]  # fmt: skip
 
     # -------------------------------------------------------------------------------------------------------------- events
@@ -160,6 +161,7 @@ class Sidebar:
         for name, select in {"model": self.model, "machine": self.machine, **self.selects, **self.flags}.items():
             if select.value != getattr(choices, name):
                 select.value = getattr(choices, name)
+        self.routing.show(s)
         self._show_defaults(s)
 
     def _show_defaults(self, s: Snapshot) -> None:

@@ -46,7 +46,7 @@ QUANTITIES: Mapping[str, str] = {
 SAMPLES = 129
 DEPTHS = np.unique(np.geomspace(1, 64, 49).round())
 OPENING = "deepseek-v3-h200"
-PAGES = ("regimes", "pipeline", "energy")
+PAGES = ("regimes", "experts", "pipeline", "energy")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,337 @@
+"""How much of the expert bank does a batch wake up, and what does sharing bring? Pictures of the page Experts."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import holoviews as hv
+import numpy as np
+
+from app import expert_bank as b
+from app.picture import Columns, Limits, Picture
+from app.plots.labels import beside_points, spread, spread_linear
+from app.plots.marks import cursor, curve, points, texts
+from app.quantities import format_quantity
+from app.state import Snapshot
+from app.theme import DASHES, line, log_limits, shared_options, tick_formatter
+
+LOOKS: dict[str, tuple[str, str, float]] = {
+    "round_robin": ("muted", DASHES["guide"], 1.5),
+    "uniform": ("text", "solid", 1.2),
+    "skew": ("decode_experts", "solid", 2.5),
+    "within": ("midfill", "solid", 2.5),
+}
+"""Meaning of the colour, dash and width of each line."""
+LABEL_ROOM = 0.52
+"""Room at the right end for the names of the lines, as a share of the axis."""
+SHOWN_STEPS = {"decode_experts": "decode", "midfill": "midfill", "prefill": "prefill"}
+
+
+def names(s: Snapshot) -> dict[str, str]:
+    """What each line is called beside its end."""
+    compared = b.laws(s)
+    return {"round_robin": "round robin", "uniform": "uniform", "skew": compared.skew_name, "within": compared.within_name}
+
+
+# ------------------------------------------------------------------------------------------------------ distinct experts
+def tokens_shown(s: Snapshot) -> float:
+    """Where the curves end: eight times the tokens that fill the bank in balance, or beyond the decode batch."""
+    held = b.bank(s)
+    return float(min(max(8.0 * held.n_experts / held.top_k, 1.5 * s.scenario.batch, 16.0), b.TOKENS[-1]))
+
+
+def _ends(s: Snapshot, curves: dict[str, np.ndarray]) -> tuple[float, list[float]]:
+    end = tokens_shown(s)
+    return end, [float(np.interp(math.log(end), np.log(b.TOKENS), curves[name])) for name in b.LINES]
+
+
+def _shown(values: np.ndarray, end: float) -> np.ndarray:
+    """A line up to `end`, its last sample there."""
+    return np.where(end >= b.TOKENS, values, np.nan)
+
+
+def distinct_limits(s: Snapshot) -> Limits:
+    """From one token to where the bank is full, with room for names; from nothing to all experts."""
+    return 1.0, tokens_shown(s) ** (1.0 + LABEL_ROOM), 0.0, b.bank(s).n_experts * 1.06
+
+
+def distinct_columns(s: Snapshot) -> Columns:
+    """Four lines, the band of two standard deviations, the regimes that lie in view, and names."""
+    curves, box = b.distinct_curves(s), distinct_limits(s)
+    data = _line_columns(s, curves, box, spread_linear)
+    end, held = tokens_shown(s), b.bank(s)
+    low, high = (np.clip(curves["skew"] + side * curves["sd"], 0.0, held.n_experts) for side in (-2.0, 2.0))
+    inside = end >= b.TOKENS
+    last = int(np.flatnonzero(inside)[-1])
+    x, low, high = (np.where(inside, values, values[last]) for values in (b.TOKENS, low, high))
+    data["band"] = {"x": np.concatenate([x, x[::-1]]), "y": np.concatenate([low, high[::-1]])}
+    return data | _step_points(s, box, "distinct")
+
+
+def _line_columns(s: Snapshot, curves: dict[str, np.ndarray], box: Limits, apart: Any) -> dict[str, dict[str, Any]]:
+    end, heights = _ends(s, curves)
+    heights = apart(heights, box[2:])
+    data: dict[str, dict[str, Any]] = {}
+    for name, height in zip(b.LINES, heights, strict=True):
+        data[name] = {"x": b.TOKENS, "y": _shown(curves[name], end)}
+        data[f"name {name}"] = {"x": [end * (box[1] / end) ** 0.05], "y": [height], "text": [names(s)[name]]}
+    return data
+
+
+def _step_points(s: Snapshot, box: Limits, field: str) -> dict[str, dict[str, Any]]:
+    """Where the scenario's own steps are, those within the curves' reach."""
+    data: dict[str, dict[str, Any]] = {}
+    for name, step in b.steps(s).items():
+        inside = step.tokens <= tokens_shown(s)
+        x, y = (step.tokens, float(getattr(step, field))) if inside else (math.nan, math.nan)
+        data[f"step {name}"] = {"x": [x], "y": [y]}
+        side = y - 0.055 * (box[3] - box[2]) if field == "distinct" else y * (box[3] / box[2]) ** 0.06
+        data[f"step name {name}"] = {"x": [x * (box[1] / box[0]) ** 0.012], "y": [side], "text": [SHOWN_STEPS[name] if inside else ""]}
+    return data
+
+
+def _lines(data: Columns) -> list[Any]:
+    parts = []
+    for name, (meaning, dash, width) in LOOKS.items():
+        parts.append(curve(data[name], name, meaning, line_dash=dash, line_width=width))
+        parts.append(texts(data[f"name {name}"], f"name {name}", meaning, text_align="left"))
+    for name in b.STEPS:
+        parts.append(points(data[f"step {name}"], f"step {name}", name, size=10))
+        parts.append(texts(data[f"step name {name}"], f"step name {name}", name, text_align="left", text_font_size="11px"))
+    return parts
+
+
+def distinct_build(s: Snapshot) -> hv.Overlay:
+    """The overlay of a snapshot."""
+    data, box = distinct_columns(s), distinct_limits(s)
+    half = len(b.TOKENS)
+    x, y = data["band"]["x"][:half], data["band"]["y"]
+    band = hv.Area((x, y[:half], y[half:][::-1]), "x", ["y", "high"], label="band")
+    parts = [band.opts(line_alpha=0, color=line("decode_experts"), fill_alpha=0.18), *_lines(data)]
+    frame = shared_options(
+        min_height=330, logx=True, xlim=box[:2], ylim=box[2:], xlabel="Tokens in a step", ylabel="Distinct experts of a layer",
+        xformatter=tick_formatter("tokens"), yformatter=tick_formatter("experts"),
+    )  # fmt: skip
+    return hv.Overlay(parts).opts(frame)
+
+
+DISTINCT: Picture[Snapshot] = Picture(distinct_build, distinct_columns, distinct_limits, min_height=330)
+
+
+# ---------------------------------------------------------------------------------------------- tokens per touched expert
+def shared_curves(s: Snapshot) -> dict[str, np.ndarray]:
+    """Tokens per touched expert along TOKENS by line [token]."""
+    curves, k = b.distinct_curves(s), b.bank(s).top_k
+    return {name: k * b.TOKENS / curves[name] for name in b.LINES}
+
+
+def shared_limits(s: Snapshot) -> Limits:
+    """The tokens of the picture of distinct experts; from one to the decade above the longest queue."""
+    _, ends = _ends(s, shared_curves(s))
+    return 1.0, distinct_limits(s)[1], 0.9, max(ends) * 1.5
+
+
+def shared_columns(s: Snapshot) -> Columns:
+    """Four lines, the regimes that lie in view, and names."""
+    box = shared_limits(s)
+    return _line_columns(s, shared_curves(s), box, spread) | _step_points(s, box, "shared")
+
+
+def shared_build(s: Snapshot) -> hv.Overlay:
+    """The overlay of a snapshot."""
+    data, box = shared_columns(s), shared_limits(s)
+    frame = shared_options(
+        min_height=330, logx=True, logy=True, xlim=box[:2], ylim=box[2:], xlabel="Tokens in a step", ylabel="Tokens per touched expert",
+        xformatter=tick_formatter("tokens"), yformatter=tick_formatter("tokens"), yticks=[1, 2, 5, 10, 20, 50, 100, 200, 500, 1000],
+    )  # fmt: skip
+    return hv.Overlay(_lines(data)).opts(frame)
+
+
+SHARED: Picture[Snapshot] = Picture(shared_build, shared_columns, shared_limits, min_height=330)
+
+
+# ------------------------------------------------------------------------------------------------------- bytes per token
+TRAFFIC: dict[str, tuple[str, str, float, str]] = {
+    "experts": ("decode_experts", "solid", 2.5, "experts"),
+    "balanced": ("decode_experts", DASHES["guide"], 1.5, "if round robin"),
+    "shared": ("decode_shared", "solid", 2.0, "shared weights"),
+    "kv": ("decode_attention", "solid", 2.0, "KV and state"),
+}
+
+
+def _positive(values: np.ndarray) -> np.ndarray:
+    return np.where(values > 0.0, values, np.nan)
+
+
+def traffic_limits(s: Snapshot) -> Limits:
+    """The batch slider's range with room for names; whole decades around the lines."""
+    values = np.concatenate([_positive(values) for values in b.traffic(s).values()])
+    low, high = log_limits(float(np.nanmin(values)) * 0.999, float(np.nanmax(values)) * 1.001)
+    return 1.0, float(b.BATCHES[-1] ** (1.0 + LABEL_ROOM)), low, high
+
+
+def traffic_columns(s: Snapshot) -> Columns:
+    """Bytes per token of a decode step by cause, where sharing pays, and the present batch."""
+    lines, box = b.traffic(s), traffic_limits(s)
+    data: dict[str, dict[str, Any]] = {name: {"x": b.BATCHES, "y": _positive(lines[name])} for name in TRAFFIC}
+    heights = spread([float(data[name]["y"][-1]) for name in TRAFFIC], box[2:])
+    for name, height in zip(TRAFFIC, heights, strict=True):
+        text = TRAFFIC[name][3] if math.isfinite(height) else ""
+        data[f"name {name}"] = {"x": [b.BATCHES[-1] * 1.25], "y": [height], "text": [text]}
+    return data | _pays_columns(s, lines, box)
+
+
+def _pays_columns(s: Snapshot, lines: dict[str, np.ndarray], box: Limits) -> dict[str, dict[str, Any]]:
+    """Rings where sharing starts to pay and where it halves the traffic, their words, and the present batch."""
+    batches = [math.ceil(batch) for batch in b.pays_from(s)]
+    x = [batch if batch <= b.BATCHES[-1] else math.nan for batch in batches]
+    y = np.interp(np.log(x), np.log(b.BATCHES), lines["experts"])
+    words = [f"{text} from {batch:,}" if batch <= b.BATCHES[-1] else "" for text, batch in zip(("−10 %", "half"), batches, strict=True)]
+    strokes = [
+        (float(b.BATCHES[i]), float(values[i]), float(b.BATCHES[i + 8]), float(values[i + 8]))
+        for values in lines.values() for i in range(0, len(b.BATCHES) - 8, 8)
+    ]  # fmt: skip
+    strokes.append((s.scenario.batch, box[2], s.scenario.batch, box[3]))
+    place_x, place_y = beside_points(x, y, words, box, strokes=strokes)
+    data: dict[str, dict[str, Any]] = {"pays": {"x": x, "y": y}, "pays text": {"x": place_x, "y": place_y, "text": words}}
+    data["batch"] = {"location": float(s.scenario.batch)}
+    return data
+
+
+def traffic_build(s: Snapshot) -> hv.Overlay:
+    """The overlay of a snapshot."""
+    data, box, parts = traffic_columns(s), traffic_limits(s), []
+    for name, (meaning, dash, width, _) in TRAFFIC.items():
+        parts.append(curve(data[name], name, meaning, line_dash=dash, line_width=width))
+        parts.append(texts(data[f"name {name}"], f"name {name}", meaning, text_align="left"))
+    parts.append(points(data["pays"], "pays", "text", size=9, fill_alpha=0, line_width=1.5))
+    parts.append(texts(data["pays text"], "pays text", "text", text_font_size="11px"))
+    parts.append(cursor(data["batch"], "batch"))
+    frame = shared_options(
+        min_height=330, logx=True, logy=True, xlim=box[:2], ylim=box[2:], xlabel="Batch, requests", ylabel="Bytes per decoded token",
+        xformatter=tick_formatter("requests"), yformatter=tick_formatter("B/token"),
+    )  # fmt: skip
+    return hv.Overlay(parts).opts(frame)
+
+
+BYTES: Picture[Snapshot] = Picture(traffic_build, traffic_columns, traffic_limits, min_height=330)
+
+
+# ------------------------------------------------------------------------------------------------------------- intensity
+def intensity_limits(s: Snapshot) -> Limits:
+    """Queues of 1 to a million tokens; from the intensity of one token to above ceiling and ridge."""
+    held = b.bank(s)
+    low, _ = log_limits(float(b.intensity(held, 1.0)) * 0.999, 10.0)
+    return 1.0, 1e6, low, 3.0 * max(b.ceiling(held), held.ridge)
+
+
+def _flat_texts(s: Snapshot) -> tuple[list[float], list[float], list[str], list[str]]:
+    """Both flattenings: where, and what is said; what the ridge and the ceiling are called."""
+    held = b.bank(s)
+    at_ridge, at_half = b.flattenings(held)
+    x = [at_ridge if at_ridge <= 1e6 else math.nan, at_half]
+    y = [held.ridge if math.isfinite(x[0]) else math.nan, b.ceiling(held) / 2.0]
+    said = [f"ridge at {format_quantity(x[0], 'tokens')}" if math.isfinite(x[0]) else "", f"half at {format_quantity(at_half, 'tokens')}"]
+    reach = "" if math.isfinite(at_ridge) else ", never reached"
+    roofs = [f"{held.arithmetic.upper()} ridge {format_quantity(held.ridge, '')}{reach}", f"ceiling {format_quantity(b.ceiling(held), '')}"]
+    return x, y, said, roofs
+
+
+def intensity_columns(s: Snapshot) -> Columns:
+    """One expert's curve, ridge and ceiling, both flattenings, and the mean queues of the regimes."""
+    held, box = b.bank(s), intensity_limits(s)
+    x, y, said, roofs = _flat_texts(s)
+    data: dict[str, dict[str, Any]] = {"curve": {"x": b.QUEUES, "y": b.intensity(held, b.QUEUES)}}
+    for name, height in (("ridge", held.ridge), ("ceiling", b.ceiling(held))):
+        data[name] = {"x": [box[0], box[1]], "y": [height, height]}
+    heights = spread([held.ridge * 1.001, b.ceiling(held)], (box[2], box[3]), gap_px=34.0)
+    lift = (box[3] / box[2]) ** 0.035
+    data["roofs"] = {"x": [1.3, 1.3], "y": [height * lift for height in heights], "text": roofs}
+    queues = [step.shared if step.shared <= 1e6 else math.nan for step in b.steps(s).values()]
+    shown = b.intensity(held, np.asarray(queues))
+    strokes = [
+        (a, float(b.intensity(held, a)), c, float(b.intensity(held, c))) for a, c in zip(b.QUEUES[:-10:10], b.QUEUES[10::10], strict=True)
+    ]
+    strokes += [(box[0], height, box[1], height) for height in (held.ridge, b.ceiling(held))]
+    standing = [(1.3, height * lift, text, 1) for height, text in zip(heights, roofs, strict=True)]
+    labels = [SHOWN_STEPS[name] for name in b.STEPS]
+    place_x, place_y = beside_points([*queues, *x], [*shown, *y], [*labels, *said], box, standing, strokes)
+    for i, name in enumerate(b.STEPS):
+        data[f"step {name}"] = {"x": [queues[i]], "y": [shown[i]]}
+        data[f"step name {name}"] = {"x": [place_x[i]], "y": [place_y[i]], "text": [labels[i]]}
+    data["flat"] = {"x": x, "y": y}
+    data["flat text"] = {"x": place_x[3:], "y": place_y[3:], "text": said}
+    return data
+
+
+def intensity_build(s: Snapshot) -> hv.Overlay:
+    """The overlay of a snapshot."""
+    data, box = intensity_columns(s), intensity_limits(s)
+    parts = [
+        curve(data["ridge"], "ridge", "text", line_width=1.2),
+        curve(data["ceiling"], "ceiling", "muted", line_dash=DASHES["guide"], line_width=1.2),
+        curve(data["curve"], "curve", "decode_experts", line_width=2.5),
+        texts(data["roofs"], "roofs", "muted", text_align="left", text_font_size="11px"),
+    ]
+    for name in b.STEPS:
+        parts.append(points(data[f"step {name}"], f"step {name}", name, size=10))
+        parts.append(texts(data[f"step name {name}"], f"step name {name}", name, text_font_size="11px"))
+    parts.append(points(data["flat"], "flat", "text", size=14, fill_alpha=0, line_width=1.5))  # a ring may lie around a point
+    parts.append(texts(data["flat text"], "flat text", "text", text_font_size="11px"))
+    frame = shared_options(
+        min_height=330, logx=True, logy=True, xlim=box[:2], ylim=box[2:], xlabel="Tokens on one expert", ylabel="Intensity, FLOP/B",
+        xformatter=tick_formatter("tokens"), yformatter=tick_formatter(""),
+    )  # fmt: skip
+    return hv.Overlay(parts).opts(frame)
+
+
+INTENSITY: Picture[Snapshot] = Picture(intensity_build, intensity_columns, intensity_limits, min_height=330)
+
+
+# ---------------------------------------------------------------------------------------------------- sharing per regime
+ROWS = {name: 2 - i for i, name in enumerate(b.STEPS)}
+
+
+def sharing_limits(s: Snapshot) -> Limits:
+    """From one token to the decade above the longest queue, with room for the numbers."""
+    _, high = log_limits(1.0, max(max(step.shared, step.uniform) for step in b.steps(s).values()) * 1.01)
+    return 0.8, high * 1.5, -0.6, 2.6
+
+
+def sharing_columns(s: Snapshot) -> Columns:
+    """A bar for each regime, a ring where independent and uniform tokens would be, and the numbers."""
+    data: dict[str, dict[str, Any]] = {}
+    for name, step in b.steps(s).items():
+        y = float(ROWS[name])
+        words = (
+            f"{format_quantity(step.tokens, 'tokens')} wake {format_quantity(step.distinct, '')}: {format_quantity(step.shared, '')} each"
+        )
+        data[f"bar {name}"] = {"x1": [step.shared]}
+        data[f"ring {name}"] = {"x": [step.uniform], "y": [y]}
+        data[f"words {name}"] = {"x": [1.08], "y": [y + 0.30], "text": [f"{SHOWN_STEPS[name]}: {words}"]}
+    return data
+
+
+def _no_rows(plot: Any, _element: Any) -> None:
+    """The rows name themselves."""
+    plot.handles["yaxis"].visible = False
+    plot.state.ygrid.visible = False
+
+
+def sharing_build(s: Snapshot) -> hv.Overlay:
+    """The overlay of a snapshot."""
+    data, box, parts = sharing_columns(s), sharing_limits(s), []
+    for name, y in ROWS.items():
+        bar = hv.Segments(([1.0], [float(y)], data[f"bar {name}"]["x1"], [float(y)]), ["x", "y", "x1", "y1"], label=f"bar {name}")
+        parts.append(bar.opts(color=line(name), line_width=9))
+        parts.append(points(data[f"ring {name}"], f"ring {name}", "text", size=10, fill_alpha=0, line_width=1.5))
+        parts.append(texts(data[f"words {name}"], f"words {name}", name, text_align="left"))
+    frame = shared_options(
+        min_height=220, hooks=[_no_rows], logx=True, xlim=box[:2], ylim=box[2:],
+        xlabel="Tokens per touched expert; ring: if uniform and independent", xformatter=tick_formatter("tokens"),
+    )  # fmt: skip
+    return hv.Overlay(parts).opts(frame)
+
+
+SHARING: Picture[Snapshot] = Picture(sharing_build, sharing_columns, sharing_limits, min_height=220)
