@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import fields
 
 import physics
+from app.chosen_parts import YOURS
 from app.state import Choices, Snapshot
+from physics.machine_reader import clean_name, numbers_of_text
 
 _SCENARIO = {field.name for field in fields(physics.Scenario)}
 _DEFAULTS = {field.name: field.default for field in fields(physics.Scenario)}
@@ -30,19 +32,36 @@ def routing_words(choices: Choices, routing: physics.Routing | str | None = None
     return f"physics.Routing.{name}({', '.join(filter(None, (skew, within)))})"
 
 
+def model_words(choices: Choices) -> str:
+    """The expression that makes the model: a row of `data/`, or the user's own config.json."""
+    if choices.model.endswith(YOURS):
+        return f"physics.Model.from_config('config.json', name={choices.model.removesuffix(YOURS)!r})"
+    return f"physics.load_model({choices.model!r})"
+
+
+def machine_words(choices: Choices) -> str:
+    """The expression that makes the machine: a row of `data/`, one of the user's machines.csv, or either with own numbers."""
+    machine = f"physics.load_machine({choices.machine!r})"
+    if choices.machine.endswith(YOURS):
+        machine = f"physics.read_machines('machines.csv').machines[{choices.machine.removesuffix(YOURS)!r}]"
+    numbers = [f"{field}={value!r}" for field, value in numbers_of_text(choices.own_machine).items()]
+    name = [f"name={clean_name(choices.own_machine_name)!r}"] if choices.own_machine_name else []
+    return f"physics.machine_from_numbers({', '.join([machine, *name, *numbers])})" if numbers or name else machine
+
+
 def scenario_lines(choices: Choices, routing: physics.Routing | str | None = None) -> str:
     """Lines that make the scenario of these choices.
 
     routing: the one in force, see `routing_words`.
     """
-    machine = f"physics.load_machine({choices.machine!r})"
+    machine = machine_words(choices)
     if choices.memory_bytes is not None:
         machine += f".replace(memory_bytes={choices.memory_bytes!r})"
     if choices.idle_w is not None:
         machine += f".replace(idle_w={choices.idle_w!r})"
     if choices.wire_pj_per_bit_mm is not None:
         machine = f"physics.with_wire_energy({machine}, {choices.sram_experts().wire_j_per_byte_mm!r})"
-    lines = ["import physics", "", "s = physics.Scenario(", f"    model=physics.load_model({choices.model!r}),", f"    machine={machine},"]
+    lines = ["import physics", "", "s = physics.Scenario(", f"    model={model_words(choices)},", f"    machine={machine},"]
     said = {name: value for name, value in vars(choices).items() if name in _SCENARIO and name not in ("model", "machine", "routing")}
     lines += [f"    {name}={value!r}," for name, value in said.items() if value != _DEFAULTS[name]]
     words = routing_words(choices, routing)

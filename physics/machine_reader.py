@@ -6,6 +6,7 @@ Both are checked as the catalog is. A peak that looks like a sparse one is not r
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -142,8 +143,8 @@ def _shown(value: Any) -> str:
 
 def clean_name(name: str) -> str:
     """A name as it may be shown and saved: printable, at most 80 characters, no bold, nothing a spreadsheet would run."""
-    plain = " ".join("".join(char if char.isprintable() else " " for char in str(name)[:400]).split()).replace("**", "*").replace("$$", "$")
-    return plain.lstrip("=+-@ ")[:80].strip() or "Own machine"
+    plain = " ".join("".join(char if char.isprintable() else " " for char in str(name)[:400]).split())
+    return re.sub(r"([*$])\1+", r"\1", plain).lstrip("=+-@ ")[:80].strip() or "Own machine"
 
 
 def numbers_text(numbers: Mapping[str, float | None]) -> str:

@@ -8,10 +8,10 @@ export function render({model}) {
   const root = node("div", {class: "topbar"}, select, status, actions)
   let timer = null
 
-  const say = (text, stay = false) => {
+  const say = (text, stay = false, seconds = 4) => {
     status.textContent = text
     clearTimeout(timer)
-    if (!stay) timer = setTimeout(() => { status.textContent = "" }, 4000)
+    if (!stay) timer = setTimeout(() => { status.textContent = "" }, 1000 * seconds)
   }
 
   const presets = () => {
@@ -25,7 +25,7 @@ export function render({model}) {
   const copy = async () => {
     try {
       await copyText(window.location.href)
-      say(model.link_note || "Link copied", Boolean(model.link_note))
+      say(model.link_note || "Link copied", false, model.link_note ? 12 : 4)
     } catch {
       say("The browser refused to copy: the address bar holds the link")
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from typing import Any
 
@@ -122,4 +123,8 @@ def _alike(one: str, other: str) -> bool:
 def _hint(part: dict[str, Any]) -> str:
     if part.get("is_encoder_decoder") is True:
         return "; only decoder language models are read"
-    return f"; known are {', '.join(sorted(ARCHITECTURES))}"
+    given = str(part.get("model_type", "")).lower()[:40]
+    close = difflib.get_close_matches(given, sorted(ARCHITECTURES), n=4, cutoff=0.5)
+    if close:
+        return f"; the closest that are read: {', '.join(close)}"
+    return f"; {len(ARCHITECTURES)} model types are read, llama, qwen3_moe, deepseek_v3 and gpt_oss among them"
