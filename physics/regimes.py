@@ -100,7 +100,8 @@ class Evaluation:
         grid = self.grid
         point, place, work = self._base.copy(), np.zeros(len(grid.axes), np.int64), np.zeros((3, k.WORK_WIDTH))
         links, row = np.empty(k.LINK_REACHED + grid.distinct.shape[1]), np.empty(k.OUT_WIDTH)
-        k.evaluate(*self._inputs, start, stop, point, place, work, links, row, self.values, self.bound, self.fits)
+        with np.errstate(all="ignore"):  # nothing divided by nothing is NaN, silently, also where the kernels run as plain Python
+            k.evaluate(*self._inputs, start, stop, point, place, work, links, row, self.values, self.bound, self.fits)
 
     def arrays(self, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
         """Results by name, each of the grid's shape and the five regimes; views, not copies."""
