@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from physics.derivation import INPUT, Derivation, Sheet
 from physics.formats import ACTIVATION_BYTES, OUTPUT_BYTES, WEIGHT_BYTES
-from physics.layers import READ_CHOSEN, READ_CHUNK, READ_RECENT, Scan
+from physics.layers import READ_CHOSEN, READ_CHUNK, READ_RECENT, MoEFFN, Scan
 from physics.memory import kv_copies
 from physics.routing import Routing
 from physics.scenario import Scenario
@@ -119,17 +119,26 @@ def _expert_bytes(sheet: Sheet, dtype: str) -> None:
         sheet.load()
         experts = sheet.model(f"E{i}", moe.n_experts, "experts", "experts per layer")
         top_k = sheet.model(f"k{i}", moe.top_k, "experts", "experts per token")
-        routing = Routing.of(s.routing)
-        if routing.kind == "uniform" and routing.overlap is None:
-            distinct = f"{experts}*(1 - (1 - {top_k}/{experts})**(R*n))"
-        elif routing.kind == "round_robin" and routing.overlap is None:
-            distinct = f"min({top_k}*R*n, {experts})"
-        else:
-            value = routing.distinct_experts(moe.n_experts, moe.top_k, s.batch, sheet.new)
-            distinct = sheet.term(f"D{i}", float(value), "experts", "distinct experts touched per layer", "routing of the scenario")
+        distinct = _distinct(sheet, i, moe, experts, top_k)
         count = sheet.model(f"M{i}", layers, "layers", "MoE layers")
         params = sheet.model(f"W{i}", moe.expert_params(s.model.hidden), "parameters", "parameters of one expert")
         sheet.add("distinct routed experts", f"{count}*{distinct}*{params}*{_format(sheet, 'routed', dtype)}")
+
+
+def _distinct(sheet: Sheet, i: int, moe: MoEFFN, experts: str, top_k: str) -> str:
+    """Distinct experts of a layer: in closed form where all are alike and independent, else one number and how it comes about."""
+    routing = Routing.of(sheet.s.routing)
+    if routing.kind == "uniform" and routing.overlap is None:
+        return f"{experts}*(1 - (1 - {top_k}/{experts})**(R*n))"
+    if routing.kind == "round_robin" and routing.overlap is None:
+        return f"min({top_k}*R*n, {experts})"
+    how = "Σ over experts of 1 − (1 − π)^(R·n)"
+    if routing.kind == "round_robin":
+        how = "min(R·(what one request touches), E), an estimate"
+    elif routing.overlap is not None and sheet.new > 1:
+        how = "Σ over experts of 1 − [Γ(s)Γ(b + n) / (Γ(b)Γ(s + n))]^R, b = (1 − π)s, an estimate"
+    value = float(routing.distinct_experts(moe.n_experts, moe.top_k, sheet.s.batch, sheet.new))
+    return sheet.term(f"D{i}", value, "experts", f"distinct experts touched per layer: {how}", "routing of the scenario")
 
 
 def kv_bytes(sheet: Sheet) -> Derivation:

@@ -47,6 +47,21 @@ SETTINGS: dict[str, dict[str, object]] = {
         "routing": "round_robin",
         "kv_bytes_per_token": 70_000.0,
     },
+    "skewed, tokens of a request overlap": {
+        "batch": 5,
+        "context_tokens": 9000,
+        "new_tokens": 40,
+        "prompt_tokens": 900,
+        "gpus_per_stage": 8,
+        "routing": physics.Routing.skewed(sigma=0.75, overlap=physics.OverlapLaw()),
+    },
+    "round robin, tokens of a request overlap": {
+        "batch": 3,
+        "context_tokens": 9000,
+        "new_tokens": 7,
+        "prompt_tokens": 90,
+        "routing": physics.Routing.round_robin(overlap=0.3),
+    },
 }
 
 

@@ -158,9 +158,9 @@ CARDS = (
     Made("shared", "What does one read of an expert serve?", experts.SHARED, _shared_frame, recipe.distinct_lines, "tokens-per-expert"),
     Made("traffic", "When does sharing start to pay?", experts.BYTES, _traffic_frame, recipe.traffic_lines, "bytes-per-token"),
     Made("intensity", "How long must its queue be?", experts.INTENSITY, _intensity_frame, recipe.intensity_lines, "expert-intensity"),
-    Made("sharing", "What does sharing give each regime?", experts.SHARING, _sharing_frame, recipe.sharing_lines, "sharing"),
     Made("loads", "Where do tokens pile up?", experts_load.LOADS, _load_frame, recipe.load_lines, "gpu-load"),
     Made("straggler", "Who waits for the busiest GPU?", experts_load.STRAGGLERS, _straggler_frame, recipe.load_lines, "stragglers"),
+    Made("sharing", "What does sharing give each regime?", experts.SHARING, _sharing_frame, recipe.sharing_lines, "sharing"),
 )
 SAID: dict[str, Callable[[Snapshot], str]] = {
     "distinct": say.distinct, "shared": say.shared, "traffic": say.traffic, "intensity": say.intensity, "sharing": say.sharing,

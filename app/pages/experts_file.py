@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import PurePosixPath
 from typing import Any
 
 import pandas as pd
@@ -13,6 +15,7 @@ from app import expert_bank as b
 from app import recipe_experts as recipe
 from app import sentences_experts as say
 from app.components import Notice
+from app.forms import FileDrop
 from app.live import LiveView
 from app.pages import Context
 from app.plots import routing_file
@@ -52,46 +55,49 @@ class FileCards:
     def __init__(self, context: Context, page: str) -> None:
         self.context, self.explorer, self.live, self._page = context, context.explorer, context.live, page
         self._file = self._model = ""
-        self.input = pmui.FileInput(
-            label="Choose or drop a file", accept=".csv,.npz", max_file_size=MAX_FILE_BYTES, chunk_size=2**21, variant="outlined",
-            size="small", sizing_mode="stretch_width", margin=(4, 0),
-        )  # fmt: skip
+        self.drop = FileDrop(
+            label="Routing file", hint="or drop counts (.csv) or a trace (.csv, .npz) here", accept=".csv,.npz", limit_bytes=MAX_FILE_BYTES
+        )
+        self.drop.on_files(self.load)
         self.which = pmui.TextInput(
             label="Model in the file, where it holds several", size="small", sizing_mode="stretch_width", margin=(4, 0), max_length=100
         )
         self.apply = pmui.Button(label="Use it in the scenario", disabled=True, size="small", margin=(4, 0))
         self.status = Notice(text=HELP, tone="quiet")
-        self.input.param.watch(lambda event: self.load(event.new, self.input.filename), "value")
         self.apply.on_click(lambda _: self.use())
-        controls = pn.Column(self.status, self.input, self.which, self.apply, sizing_mode="stretch_width", margin=0)
+        controls = pn.Column(self.status, self.drop, self.which, self.apply, sizing_mode="stretch_width", margin=0)
         self.popularity = self._card("How skewed is your own routing?", routing_file.POPULARITY, _popularity_frame, "popularity", controls)
-        self.overlap = self._card("Do tokens of one request agree?", routing_file.OVERLAP, _overlap_frame, "overlap")
+        self.overlap = self._card("Do tokens of one request agree?", routing_file.OVERLAP, _overlap_frame, "overlap", span=False)
         self.proof = self._card(
             "Does the formula hold on your trace?", routing_file.PROOF, _proof_frame, "within-request", lines=recipe.proof_lines
         )
-        self.cards = (self.popularity, self.overlap, self.proof)
+        self.cards = (self.overlap, self.popularity, self.proof)
 
-    def _card(self, title: str, picture: Any, frame: Any, stem: str, controls: Any = None, lines: Any = recipe.file_lines) -> Card:
+    def _card(
+        self, title: str, picture: Any, frame: Any, stem: str, controls: Any = None, lines: Any = recipe.file_lines, span: bool = True
+    ) -> Card:
         view = self.live.add(self._page, LiveView(picture, self.explorer.snapshot))
         card = Card(
             title, view, csv=lambda: str(frame(self.explorer.snapshot).to_csv(index=False)), code=lambda: lines(self.explorer.snapshot),
-            file_stem=stem, controls=controls,
+            file_stem=stem, controls=controls, span=span,
         )  # fmt: skip
         offer_code(card, self.context.show_panel)
         return card
 
     # -------------------------------------------------------------------------------------------------------------- events
-    def load(self, content: Any, name: Any) -> None:
-        """Read a file; what is wrong with it is said in one sentence, and what was shown before stays."""
-        if not content:
-            return
-        self._file, self._model = str(name or "upload")[:100], str(self.which.value or "").strip()
+    def load(self, files: Mapping[str, bytes]) -> None:
+        """Read a file; ValueError with one sentence where it cannot be, and what was shown before stays."""
+        if len(files) != 1:
+            raise ValueError(f"{len(files)} files were given: give one file of counts, or one trace.")
+        ((name, content),) = files.items()
+        called, model = PurePosixPath(name).name[:100], str(self.which.value or "").strip()
         try:
-            observed = read_upload(bytes(content), self._file, self._model, self.explorer.snapshot)
-            self._say(_read_words(observed))
-        except (ValueError, MemoryError) as problem:
-            self._say(f"{problem}." if str(problem) else f"{self._file}: too large for the memory of this server.", bad=True)
-            return
+            observed = read_upload(content, called, model, self.explorer.snapshot)
+            words = _read_words(observed)
+        except MemoryError:
+            raise ValueError(f"{called}: too large for the memory of this server; give a part of it.") from None
+        self._file, self._model = called, model
+        self._say(words)
         self.explorer.observe(observed)
         self.context.released()
 

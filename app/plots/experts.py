@@ -66,7 +66,7 @@ def distinct_columns(s: Snapshot) -> Columns:
     last = int(np.flatnonzero(inside)[-1])
     x, low, high = (np.where(inside, values, values[last]) for values in (b.TOKENS, low, high))
     data["band"] = {"x": np.concatenate([x, x[::-1]]), "y": np.concatenate([low, high[::-1]])}
-    return data | _step_points(s, box, "distinct")
+    return data | _step_points(s, box, "distinct", curves)
 
 
 def _line_columns(s: Snapshot, curves: dict[str, np.ndarray], box: Limits, apart: Any) -> dict[str, dict[str, Any]]:
@@ -79,16 +79,34 @@ def _line_columns(s: Snapshot, curves: dict[str, np.ndarray], box: Limits, apart
     return data
 
 
-def _step_points(s: Snapshot, box: Limits, field: str) -> dict[str, dict[str, Any]]:
-    """Where the scenario's own steps are, those within the curves' reach."""
+def _step_points(s: Snapshot, box: Limits, field: str, curves: dict[str, np.ndarray]) -> dict[str, dict[str, Any]]:
+    """Where the scenario's own steps are, those within the curves' reach, and their names where no line is covered."""
+    found, end = b.steps(s), tokens_shown(s)
+    inside = np.array([found[name].tokens <= end for name in b.STEPS])
+    x = np.where(inside, [found[name].tokens for name in b.STEPS], math.nan)
+    y = np.where(inside, [float(getattr(found[name], field)) for name in b.STEPS], math.nan)
+    words = [SHOWN_STEPS[name] if shown else "" for name, shown in zip(b.STEPS, inside, strict=True)]
+    to_log, from_log = (_curved(box), _straight(box)) if field == "distinct" else (np.asarray, np.asarray)
+    at = np.arange(0, int((end >= b.TOKENS).sum()) - 4, 4)
+    strokes = [
+        (b.TOKENS[i], float(to_log(curves[name][i])), b.TOKENS[i + 4], float(to_log(curves[name][i + 4]))) for name in b.LINES for i in at
+    ]
+    heights = (float(to_log(box[2])), float(to_log(box[3])))
+    place_x, place_y = beside_points(x, to_log(y), words, (box[0], box[1], *heights), strokes=strokes)
     data: dict[str, dict[str, Any]] = {}
-    for name, step in b.steps(s).items():
-        inside = step.tokens <= tokens_shown(s)
-        x, y = (step.tokens, float(getattr(step, field))) if inside else (math.nan, math.nan)
-        data[f"step {name}"] = {"x": [x], "y": [y]}
-        side = y - 0.055 * (box[3] - box[2]) if field == "distinct" else y * (box[3] / box[2]) ** 0.06
-        data[f"step name {name}"] = {"x": [x * (box[1] / box[0]) ** 0.012], "y": [side], "text": [SHOWN_STEPS[name] if inside else ""]}
+    for i, name in enumerate(b.STEPS):
+        data[f"step {name}"] = {"x": [x[i]], "y": [y[i]]}
+        data[f"step name {name}"] = {"x": [place_x[i]], "y": [float(from_log(place_y[i]))], "text": [words[i]]}
     return data
+
+
+def _curved(box: Limits) -> Any:
+    """A linear axis as a logarithmic one of the same length, for what places labels on logarithmic axes."""
+    return lambda y: np.exp((np.asarray(y, float) - box[2]) / (box[3] - box[2]))
+
+
+def _straight(box: Limits) -> Any:
+    return lambda y: box[2] + (box[3] - box[2]) * np.log(y)
 
 
 def _lines(data: Columns) -> list[Any]:
@@ -98,7 +116,7 @@ def _lines(data: Columns) -> list[Any]:
         parts.append(texts(data[f"name {name}"], f"name {name}", meaning, text_align="left"))
     for name in b.STEPS:
         parts.append(points(data[f"step {name}"], f"step {name}", name, size=10))
-        parts.append(texts(data[f"step name {name}"], f"step name {name}", name, text_align="left", text_font_size="11px"))
+        parts.append(texts(data[f"step name {name}"], f"step name {name}", name, text_font_size="11px"))
     return parts
 
 
@@ -134,8 +152,8 @@ def shared_limits(s: Snapshot) -> Limits:
 
 def shared_columns(s: Snapshot) -> Columns:
     """Four lines, the regimes that lie in view, and names."""
-    box = shared_limits(s)
-    return _line_columns(s, shared_curves(s), box, spread) | _step_points(s, box, "shared")
+    box, curves = shared_limits(s), shared_curves(s)
+    return _line_columns(s, curves, box, spread) | _step_points(s, box, "shared", curves)
 
 
 def shared_build(s: Snapshot) -> hv.Overlay:
@@ -328,10 +346,10 @@ def sharing_build(s: Snapshot) -> hv.Overlay:
         parts.append(points(data[f"ring {name}"], f"ring {name}", "text", size=10, fill_alpha=0, line_width=1.5))
         parts.append(texts(data[f"words {name}"], f"words {name}", name, text_align="left"))
     frame = shared_options(
-        min_height=220, hooks=[_no_rows], logx=True, xlim=box[:2], ylim=box[2:],
+        min_height=280, hooks=[_no_rows], logx=True, xlim=box[:2], ylim=box[2:],
         xlabel="Tokens per touched expert; ring: if uniform and independent", xformatter=tick_formatter("tokens"),
     )  # fmt: skip
     return hv.Overlay(parts).opts(frame)
 
 
-SHARING: Picture[Snapshot] = Picture(sharing_build, sharing_columns, sharing_limits, min_height=220)
+SHARING: Picture[Snapshot] = Picture(sharing_build, sharing_columns, sharing_limits, min_height=280)
