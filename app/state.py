@@ -17,6 +17,7 @@ import physics
 from app.chosen_parts import chosen_machine, chosen_model
 from app.chosen_routing import checked_slots, chosen_routing
 from app.energy import EnergyView
+from app.sessions import SessionChoices, SessionsView, synthetic
 from physics.catalog import presets
 from physics.crossings import crossing_rows
 from physics.expert_memory import DEFAULT_CHIP
@@ -46,11 +47,11 @@ QUANTITIES: Mapping[str, str] = {
 SAMPLES = 129
 DEPTHS = np.unique(np.geomspace(1, 64, 49).round())
 OPENING = "deepseek-v3-h200"
-PAGES = ("regimes", "experts", "pipeline", "energy")
+PAGES = ("regimes", "experts", "pipeline", "energy", "sessions")
 
 
 @dataclass(frozen=True)
-class Choices:
+class Choices(SessionChoices):
     """Every choice of a user as plain values; None means the default. The names are those of `physics.Scenario`."""
 
     preset: str = OPENING
@@ -173,8 +174,10 @@ _NUMBERS |= {"redundant_slots"}
 _REALS = {"kv_bytes_per_token", "memory_margin_frac", "memory_bytes"}
 _REALS |= {"idle_w", "bank_bytes", "wire_mm", "wire_pj_per_bit_mm", "reread_frac", "sram_chip_bytes", "leakage_w_per_gb"}
 _REALS |= {"routing_sigma", "routing_zipf", "request_overlap_frac"}
+_REALS |= {"conversations_per_h", "prefix_limit_tokens", "large_limit_tokens", "ttl_s", "summary_tokens", "stall_frac"}
 _FLAGS = {"overlap", "double_buffered"}
 _OPTIONAL = {"kv_bytes_per_token", "prompt_tokens", "weight_dtype", "compute_dtype", "memory_bytes"}
+_OPTIONAL |= {"summary_tokens"}
 _OPTIONAL |= {"idle_w", "wire_mm", "wire_pj_per_bit_mm", "sram_chip_bytes", "sram_accounting", "redundant_slots"}
 
 
@@ -236,7 +239,7 @@ class Snapshot:
     """One scenario and the numbers the pages show of it, each computed at first use.
 
     trail: results of earlier stops of the same slider, oldest first; pinned: a scenario kept to compare with.
-    observed: a routing the user loaded, whether the scenario uses it or not.
+    observed: a routing the user loaded, whether the scenario uses it or not. trace: the user's requests.
     """
 
     choices: Choices
@@ -244,6 +247,7 @@ class Snapshot:
     trail: tuple[dict[str, np.ndarray], ...] = ()
     pinned: Snapshot | None = None
     observed: physics.ObservedRouting | None = None
+    trace: physics.Trace | None = None
 
     @cached_property
     def results(self) -> dict[str, np.ndarray]:
@@ -264,6 +268,11 @@ class Snapshot:
     def energy(self) -> EnergyView:
         """What the Energy page shows."""
         return EnergyView(self.scenario, self.choices.sram_experts())
+
+    @cached_property
+    def sessions(self) -> SessionsView:
+        """What the Sessions page shows, of the user's trace or of a synthetic one."""
+        return SessionsView(self.scenario, self.choices, synthetic() if self.trace is None else self.trace)
 
     @cached_property
     def axis_values(self) -> np.ndarray:
@@ -316,6 +325,7 @@ class Explorer:
         self.machines: dict[str, physics.Machine] = {}
         self.observed: physics.ObservedRouting | None = None
         self.loaded: physics.ObservedRouting | None = None
+        self.trace: physics.Trace | None = None
         self.choices = choices or Choices.of_preset(OPENING)
         self.snapshot = Snapshot(self.choices, self.choices.scenario())
         self.problem = ""
@@ -335,7 +345,7 @@ class Explorer:
             self.problem = str(problem.args[0] if problem.args else problem)
             return False
         self.problem = ""
-        snapshot = Snapshot(choices, scenario, self._trail(changes), self.snapshot.pinned, self.observed)
+        snapshot = Snapshot(choices, scenario, self._trail(changes), self.snapshot.pinned, self.observed, self.trace)
         self._show(snapshot)
         return True
 
@@ -343,7 +353,14 @@ class Explorer:
         """Start anew from other choices, keeping what is pinned."""
         self.problem, self._moving = "", ""
         scenario = choices.scenario(self.models, self.loaded, self.machines)
-        self._show(Snapshot(choices, scenario, (), self.snapshot.pinned, self.observed))
+        if self.trace is not None:
+            choices = replace(choices, trace_file=self.trace.name)
+        self._show(Snapshot(choices, scenario, (), self.snapshot.pinned, self.observed, self.trace))
+
+    def load_trace(self, trace: physics.Trace | None) -> None:
+        """Use the user's requests on the Sessions page, or the synthetic ones again."""
+        self.trace = trace
+        self._show(replace(self.snapshot, choices=replace(self.choices, trace_file="" if trace is None else trace.name), trace=trace))
 
     def observe(self, observed: physics.ObservedRouting) -> None:
         """Show a routing that the user loaded, beside the scenario."""

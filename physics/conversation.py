@@ -96,12 +96,12 @@ def turns_of(trace: Trace, conversation: int) -> tuple[Array, Array]:
     return np.where(appended, np.minimum(trace.new_tokens[rows], growth), growth), trace.output_tokens[rows]
 
 
-def longest_conversation(trace: Trace) -> int:
-    """The conversation whose context grew longest [1].
+def heaviest_conversation(trace: Trace) -> int:
+    """The conversation that sent most tokens, cached or not [1].
 
     trace: the requests.
     """
-    return int(trace.conversation[int(np.argmax(trace.input_tokens))])
+    return int(np.argmax(np.bincount(trace.conversation, trace.input_tokens)))
 
 
 def timeline(scenario: Scenario, added_tokens: Any, output_tokens: Any, compaction: Compaction | None = None) -> pd.DataFrame:

@@ -8,6 +8,7 @@ original (another batch, another order of sums, another kernel), so services dif
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -123,6 +124,14 @@ class Reuse:
     reused: Array
     tokens: Array
 
+    @cached_property
+    def classes(self) -> tuple[tuple[Array, Array], ...]:
+        """Of each length class, for each candidate limit: uses after it [1], and seconds waited beyond it [s]."""
+        own = length_class(self.tokens)
+        every = _tails(self.idle_s, self.reused)
+        rows = [np.flatnonzero(own == row) for row in range(LENGTH_CLASSES)]
+        return tuple(_tails(self.idle_s[r], self.reused[r]) if r.size >= FEWEST_GAPS else every for r in rows)
+
     def probability(self, idle_s: Any) -> Array:
         """Share of contexts that are used again, of those idle for at least so long; NaN where there are none [1].
 
@@ -159,28 +168,25 @@ def best_limits(costs: WaitingCosts, stretches: Reuse) -> Array:
     """
     if len(costs.tokens) != LENGTH_CLASSES:
         raise ValueError(f"costs: {len(costs.tokens)} lengths; limits need one for each of the {LENGTH_CLASSES} classes")
-    classes = length_class(stretches.tokens)
-    out = np.empty((LENGTH_CLASSES, len(costs.places) - 1))
-    for row in range(LENGTH_CLASSES):
-        own = classes == row
-        chosen = own if own.sum() >= FEWEST_GAPS else np.ones(len(classes), bool)
-        extra = np.diff(costs.access[:, row])
-        saved = -np.diff(costs.holding_per_s[:, row])
-        out[row] = _limits(stretches.idle_s[chosen], stretches.reused[chosen], extra, saved)
-    return out
+    extra, saved = np.diff(costs.access, axis=0).T, -np.diff(costs.holding_per_s, axis=0).T
+    return np.array([_limits(*tails, *steps) for tails, *steps in zip(stretches.classes, extra, saved, strict=True)])
 
 
-def _limits(idle: Array, reused: Array, extra: Array, saved: Array) -> Array:
-    """Limits of one class: the least sum of each boundary's cost over limits that do not fall."""
+def _tails(idle: Array, reused: Array) -> tuple[Array, Array]:
+    """Uses after each candidate limit, and seconds waited beyond it."""
     order = np.argsort(idle)
     place = np.searchsorted(idle[order], _CANDIDATES, side="right")
     tail_idle, tail_count, tail_used = (
         np.cumsum(np.r_[0.0, values[order][::-1]])[::-1][place] for values in (idle, np.ones(len(idle)), reused.astype(float))
     )
-    waited = tail_idle - np.where(tail_count > 0, np.where(np.isfinite(_CANDIDATES), _CANDIDATES, 0.0) * tail_count, 0.0)
+    return tail_used, tail_idle - np.where(np.isfinite(_CANDIDATES), _CANDIDATES, 0.0) * tail_count
+
+
+def _limits(used: Array, waited: Array, extra: Array, saved: Array) -> Array:
+    """Limits of one class: the least sum of each boundary's cost over limits that do not fall."""
     best, chosen = np.zeros(len(_CANDIDATES)), []
     for more, less in zip(extra, saved, strict=True):
-        total = best + more * tail_used - less * waited
+        total = best + more * used - less * waited
         least = np.minimum.accumulate(total)
         chosen.append(np.maximum.accumulate(np.where(total <= least, np.arange(len(total)), 0)))
         best = least

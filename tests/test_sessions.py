@@ -12,7 +12,7 @@ from physics.conversation import (
     Compaction,
     cached_frac,
     load_compaction,
-    longest_conversation,
+    heaviest_conversation,
     payback,
     seen_compactions,
     timeline,
@@ -201,7 +201,7 @@ def test_turns_of_a_recorded_conversation() -> None:
     added, output = turns_of(trace, 0)
     assert added.tolist() == [10_000, 2000, 500]
     assert output.tolist() == [5, 5, 5]
-    assert longest_conversation(trace) == 1
+    assert heaviest_conversation(trace) == 1
     with pytest.raises(ValueError, match="is not one of the 2"):
         turns_of(trace, 7)
 

@@ -18,7 +18,7 @@ from physics.request_costs import replay_costs
 from physics.si import PJ_PER_BIT
 from physics.tier_catalog import load_tiers
 from physics.tiers import Tier, break_even_idle_s, least_loading_bytes_per_s, mooncake_bytes_per_s
-from physics.waiting import CLASS_TOKENS, Reuse, WaitingCosts, _limits, best_limits, reuse, usable_tiers, waiting_costs
+from physics.waiting import CLASS_TOKENS, Reuse, WaitingCosts, _limits, _tails, best_limits, reuse, usable_tiers, waiting_costs
 from tests.trace_fixtures import AGENTIC, shared, small_trace
 
 
@@ -159,7 +159,7 @@ def test_limits_cost_no_more_than_any_others(stretches: list[tuple[float, bool]]
         return float(sum(terms))
 
     grid = [0.0, *np.geomspace(0.1, 1e8, 181)[::12], np.inf]
-    found = tuple(_limits(idle, used, extra, saved))
+    found = tuple(_limits(*_tails(idle, used), extra, saved))
     assert all(a <= b for a, b in itertools.pairwise(found))
     least = min(cost(limits) for limits in itertools.combinations_with_replacement(grid, len(steps)))
     assert cost(found) <= least + 1e-6 * (1 + abs(least))
