@@ -20,7 +20,7 @@ from app.theme import DASHES, ink, line, shared_options, tick_formatter
 from physics.joules import LEVELS
 from physics.regimes import REGIMES
 
-LABEL_ROOM = 0.34
+LABEL_ROOM = 0.45
 """Room at the right end for the names of the lines, as a share of the axis."""
 LINES = ("memory_j", "sram_j", "memory_network_j", "sram_network_j", "leakage_j")
 _MEANING = {"memory_j": "hbm", "sram_j": "sram", "memory_network_j": "hbm", "sram_network_j": "sram", "leakage_j": "sram"}
@@ -30,13 +30,13 @@ _DASH = {"memory_network_j": DASHES["network"], "sram_network_j": DASHES["networ
 def line_names(view: EnergyView) -> dict[str, str]:
     """Names of the lines, as they stand at their ends."""
     memory = "main memory" if view.memory_is_sram else view.memory_name
-    chips = f"{view.summary.chips:,.0f} SRAM chips" if view.summary is not None else "SRAM"
+    chips = f"{view.summary.chips:,.0f} {'chip' if view.summary.chips == 1 else 'chips'}" if view.summary is not None else "SRAM"
     return {
-        "memory_j": f"experts in {memory}",
-        "sram_j": "experts in SRAM",
+        "memory_j": memory,
+        "sram_j": "SRAM",
         "memory_network_j": f"network, {view.scenario.gpus_per_stage} GPUs" if view.scenario.gpus_per_stage > 1 else "",
         "sram_network_j": f"network, {chips}",
-        "leakage_j": "SRAM leakage",
+        "leakage_j": "leakage",
     }
 
 

@@ -44,7 +44,7 @@ def columns(s: Snapshot) -> Columns:
     """Map, contours with their names, and where the sliders stand."""
     view = s.energy
     ratios, words = view.advantage
-    data: dict[str, dict[str, Any]] = {"map": {"z": np.log10(ratios).ravel()}}
+    data: dict[str, dict[str, Any]] = {"map": {"z": np.log10(ratios).T.ravel()}}  # HoloViews numbers the cells column by column
     named = {f"{value:g}": value for value in CONTOURS} | {"claim": CLAIM, "like": view.like_for_like}
     near = view.like_for_like
     for name, value in named.items():
@@ -57,7 +57,7 @@ def columns(s: Snapshot) -> Columns:
         data[f"contour {name}"] = {"x": X, "y": height}
         data[f"name {name}"] = {"x": [x], "y": [y + 0.055], "text": [text if math.isfinite(y) else ""]}
     data["here"], data["value"] = _here(s)
-    data["note"] = {"x": [BOX[0] + 0.15], "y": [BOX[2] + 0.09], "text": [_note(view, words)]}
+    data["note"] = {"x": [BOX[0] + 0.15], "y": [BOX[2] + 0.09], "text": [_note(words)]}
     return data
 
 
@@ -71,11 +71,14 @@ def _here(s: Snapshot) -> tuple[dict[str, Any], dict[str, Any]]:
     return {"x": [x], "y": [y]}, {"x": [x - 0.12], "y": [y], "text": [f"{format_quantity(view.built_ratio, '')}×"]}
 
 
-def _note(view: EnergyView, words: str) -> str:
+def _note(words: str) -> str:
     """What the map divides."""
-    if view.scenario.energy_accounting == "device":
-        return "bare device over bare bank: distance does not count"
-    return {"mixed: interface over wires": "mixed: wire on the SRAM side only", "wires": "wire on both sides"}.get(words, words)
+    known = {
+        "device": "bare device over bare bank: distance does not count",
+        "mixed: interface over wires": "mixed: wire on the SRAM side only",
+        "wires": "wire on both sides",
+    }
+    return known.get(words, words)
 
 
 def _ticks(plot: Any, _element: Any) -> None:
@@ -96,7 +99,7 @@ def _paint(plot: Any, _element: Any) -> None:
 def build(s: Snapshot) -> hv.Overlay:
     """The overlay of a snapshot."""
     data = columns(s)
-    mesh = hv.QuadMesh((X, Y, data["map"]["z"].reshape(len(Y), len(X))), ["x", "y"], "z", label="map")
+    mesh = hv.QuadMesh((X, Y, data["map"]["z"].reshape(len(X), len(Y)).T), ["x", "y"], "z", label="map")
     parts: list[Any] = [mesh.opts(cmap=shades("sram"), clim=SPAN, colorbar=False, hooks=[_paint])]
     for value in CONTOURS:
         parts.append(curve(data[f"contour {value:g}"], f"contour {value:g}", "muted", line_width=1.0))
