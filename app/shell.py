@@ -12,6 +12,7 @@ from typing import Any
 
 import panel as pn
 import panel_material_ui as pmui
+import param
 from panel.util import edit_readonly
 from panel.viewable import Viewable, Viewer
 
@@ -156,6 +157,12 @@ class Page:
             return Notice(text=f"**{self.name} could not be drawn.** {mend}", tone="bad")
 
 
+class _Idle(param.Parameterized):  # type: ignore[misc]  # param carries no types here
+    """A busy flag that never changes."""
+
+    busy = param.Boolean(default=False)
+
+
 class Shell:
     """The whole page of one session.
 
@@ -192,8 +199,10 @@ class Shell:
             contextbar_width=SIDE_PANEL_WIDTH, contextbar_variant="persistent", contextbar_open=False, busy_indicator=None,
             theme_toggle=True, theme_config={"light": _palette(LIGHT), "dark": _palette(DARK)},
         )  # fmt: skip
+        # The template follows Panel's global busy flag: it walks all models twice per slider step (ten times the update itself), and
+        # the flag would keep every page ever opened in memory. A reference to something of this session takes its place.
         with edit_readonly(page):
-            page.busy = False  # unlinks the busy flag: the page would walk all models twice per slider step, 10 times the update itself
+            page.busy = _Idle().param.busy
         return page
 
     def servable(self) -> None:

@@ -1,5 +1,8 @@
 """The page around the pictures: tabs, theme, folding, failures, and texts that stay texts."""
 
+import gc
+import weakref
+
 import holoviews as hv
 import panel as pn
 import pytest
@@ -84,6 +87,14 @@ def test_a_slider_step_does_not_walk_the_page():
         pn.state.busy = True
         assert not made.page.busy  # see Shell._page: following the flag cost ten times the update
         pn.state.busy = False
+
+
+def test_a_closed_page_is_forgotten():
+    made = shell()
+    reference = weakref.ref(made.page)
+    del made
+    gc.collect()
+    assert reference() is None
 
 
 def test_narrow_window_folds_the_sidebar():
