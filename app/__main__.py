@@ -11,6 +11,7 @@ import importlib
 import sys
 
 COMMANDS = {
+    "calibrate": "fit efficiencies to measured kernels and serving runs, and write them to data/",
     "report": "write one offline HTML file whose sliders still work",
     "check": "run what continuous integration runs: lint, types, import contracts, tests",
 }

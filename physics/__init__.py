@@ -6,6 +6,7 @@ Numbers only. Base SI units, no prefixes. Bounds are bounds: nothing here is an 
 from __future__ import annotations
 
 from physics.attention import absorb_crossover_tokens
+from physics.calibrated import load_efficiencies
 from physics.catalog import load_machine, load_model, presets
 from physics.coincidence import OverlapLaw
 from physics.conversation import Compaction, load_compaction, payback, timeline
@@ -119,6 +120,7 @@ __all__ = [
     "kv_crossover_depth",
     "least_loading_bytes_per_s",
     "load_compaction",
+    "load_efficiencies",
     "load_machine",
     "load_model",
     "load_tiers",

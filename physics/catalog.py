@@ -294,6 +294,12 @@ def load_machine(name: str) -> Machine:
     )
 
 
+@lru_cache
+def machine_families() -> dict[str, str]:
+    """Family of each machine whose calibration other machines of the family may borrow."""
+    return {row["machine"]: row["family"] for row in _table("machine_families.csv")}
+
+
 def machine_rows(name: str) -> tuple[Row, ...]:
     """Every row of one machine, conflicting and doubtful ones included: quantity, value, unit, status, source."""
     known = _resolve(name, "machine_names.csv", "machine")

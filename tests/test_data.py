@@ -12,7 +12,7 @@ from physics.machine import ACCOUNTINGS, LEVELS
 from physics.scenario import Scenario
 
 SOURCED = ["models.csv", "layers.csv", "machines.csv", "energy.csv", "energy_ratios.csv", "energy_levels.csv", "measured_energy.csv"]
-SOURCED += ["tiers.csv", "workloads.csv"]
+SOURCED += ["tiers.csv", "workloads.csv", "efficiencies.csv", "validation.csv"]
 GOOD_ROW = "machine,quantity,value,unit,status,source,confidence,note\nX,peak_bf16,{value},TFLOP/s,used,{source},{confidence},\n"
 
 
