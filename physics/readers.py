@@ -15,9 +15,13 @@ from physics.observed import ObservedRouting
 Array = np.ndarray[Any, Any]
 
 MAX_FILE_BYTES = 64 * 2**20
-MAX_UNPACKED_BYTES = 512 * 2**20
+MAX_UNPACKED_BYTES = 256 * 2**20
+MAX_CHOICES = 2**25
+"""Experts named by a trace: 33.5 million, four times the measured one. More takes minutes and gigabytes."""
 MAX_EXPERTS = 16_384
 MAX_LAYERS = 4_096
+MAX_CELLS = 2**22
+"""Layers times experts: 45 times the largest published model. A file of a few lines can ask for more than memory holds."""
 MAX_HEADER_BYTES = 65_536
 
 
@@ -95,7 +99,8 @@ def npz_arrays(content: bytes, label: str) -> dict[str, Array]:
         size = sum(member.file_size for member in members)
         if size > MAX_UNPACKED_BYTES or len(members) > 64:
             raise UnreadableFileError(
-                f"{label}: {len(members)} arrays of {size / 2**20:,.0f} MiB unpacked; the limit is 512 MiB in 64 arrays"
+                f"{label}: {len(members)} arrays of {size / 2**20:,.0f} MiB unpacked, and at most {MAX_UNPACKED_BYTES >> 20} MiB in "
+                "64 arrays are read; give a part of it"
             )
         return {m.filename[:-4]: _npy(_unpacked(archive, m), f"{label}, {m.filename}") for m in members}
     except UnreadableFileError:
@@ -118,12 +123,14 @@ def _npy(content: bytes, label: str) -> Array:
     shape, columns_first, dtype = read(stream, max_header_size=10_000)
     if dtype.kind not in "iu":
         raise UnreadableFileError(f"{label}: holds {dtype}, not whole numbers; save expert numbers as integers")
-    body, count = content[stream.tell() :], 1
+    start, count = stream.tell(), 1
     for length in shape:
         count *= length
-    if min(shape, default=1) < 0 or count * dtype.itemsize != len(body):
-        raise UnreadableFileError(f"{label}: shape {shape} does not fit its {len(body):,} bytes; the file is cut off or damaged")
-    values: Array = np.frombuffer(body, dtype)
+    if min(shape, default=1) < 0 or len(shape) > 8 or count * dtype.itemsize != len(content) - start:
+        raise UnreadableFileError(
+            f"{label}: shape {str(shape)[:60]} does not fit its {len(content) - start:,} bytes; the file is cut off or damaged"
+        )
+    values: Array = np.frombuffer(content, dtype, offset=start)
     return values.reshape(shape, order="F" if columns_first else "C")
 
 
@@ -180,7 +187,7 @@ def _whole(frame: pd.DataFrame, column: str, high: float, label: str) -> Array:
 def _counts(frame: pd.DataFrame, label: str, n_experts: int | None, top_k: int | None) -> ObservedRouting:
     layer, expert = _layers(frame, label), _whole(frame, "expert", MAX_EXPERTS - 1, label)
     amount = _whole(frame, "assignments", 1e15, label)
-    counts = np.zeros((layer.max() + 1, _experts(expert, n_experts, label)))
+    counts = np.zeros(_shape(int(layer.max()) + 1, _experts(expert, n_experts, label), label))
     np.add.at(counts, (layer, expert), amount)
     fewest = int((counts > 0).sum(axis=1).min())
     if fewest < max(top_k or 1, 1):
@@ -203,6 +210,13 @@ def _experts(expert: Array, n_experts: int | None, label: str) -> int:
     if n_experts is not None and named > n_experts:
         raise UnreadableFileError(f"{label}: names expert {named - 1}, and the model has {n_experts} experts, numbered from 0")
     return named if n_experts is None else int(n_experts)
+
+
+def _shape(layers: int, experts: int, label: str) -> tuple[int, int]:
+    if layers * experts > MAX_CELLS:
+        most = f"at most {MAX_CELLS:,} together are read; number experts and layers from 0, without gaps"
+        raise UnreadableFileError(f"{label}: {layers:,} layers of {experts:,} experts, and {most}")
+    return layers, experts
 
 
 def _csv_trace(frame: pd.DataFrame, label: str, n_experts: int | None) -> ObservedRouting:
@@ -228,14 +242,19 @@ def _trace(experts: Array, offsets: Array | None, label: str, n_experts: int | N
     chosen = experts[:, None, :] if experts.ndim == 2 else experts
     if chosen.ndim != 3 or not chosen.size:
         raise UnreadableFileError(f"{label}: experts has shape {experts.shape}; it must be (tokens, layers, choices)")
+    if chosen.size > MAX_CHOICES:
+        raise UnreadableFileError(
+            f"{label}: {chosen.size:,} chosen experts, and at most {MAX_CHOICES:,} are read; give a part of the tokens"
+        )
     if int(chosen.min()) < 0 or int(chosen.max()) >= MAX_EXPERTS or chosen.shape[1] > MAX_LAYERS:
         raise UnreadableFileError(f"{label}: expert numbers go from {chosen.min()} to {chosen.max()}; allowed are 0 to {MAX_EXPERTS - 1:,}")
     chosen = np.ascontiguousarray(chosen, np.uint16)
     ordered = np.sort(chosen, axis=2)
-    twice = np.argwhere(ordered[:, :, 1:] == ordered[:, :, :-1])
-    if len(twice):
-        raise UnreadableFileError(f"{label}: token {twice[0][0]}, layer {twice[0][1]} names one expert twice; choices must differ")
-    experts_held = _experts(chosen, n_experts, label)
+    twice = (ordered[:, :, 1:] == ordered[:, :, :-1]).any(axis=2)
+    if twice.any():
+        token, layer = np.unravel_index(int(twice.argmax()), twice.shape)
+        raise UnreadableFileError(f"{label}: token {token}, layer {layer} names one expert twice; choices must differ")
+    _, experts_held = _shape(chosen.shape[1], _experts(chosen, n_experts, label), label)
     counts = np.stack([np.bincount(chosen[:, layer].ravel(), minlength=experts_held) for layer in range(chosen.shape[1])])
     return ObservedRouting(label, counts.astype(float), int(chosen.shape[2]), chosen, _offsets(offsets, len(chosen), label))
 

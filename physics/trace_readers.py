@@ -241,6 +241,7 @@ def _append_only(conversation: Array, branch: Array, order: Array, inputs: Array
 def _hashed(content: bytes, label: str, block_tokens: int) -> Trace:
     if not 1 <= block_tokens <= 1_048_576 or block_tokens != int(block_tokens):
         raise UnreadableFileError(f"{label}: block_tokens {block_tokens!r} is not a whole number from 1 to 1,048,576")
+    _too_many(content.count(b"\n") + content.count(b"\r"), "lines", 2 * MAX_REQUESTS, label)
     lines = [line for line in content.splitlines() if line.strip()]
     _too_many(len(lines), "requests", MAX_REQUESTS, label)
     rows, blocks = [], 0
