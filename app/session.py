@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import panel as pn
+
 from app import explain, headline
 from app.chosen_parts import link_gaps
 from app.components import Notice
@@ -55,7 +57,8 @@ class Session:
         self.sidebar = Sidebar(self.explorer, self.released)
         self.sidebar.inputs.show_panel = self.explain
         self.notice = Notice(text=" ".join([*notices[:MOST_NOTICES], *_rest(notices)]) or WELCOME)
-        self.titles = {row["title"]: key for key, row in presets().items()}
+        self.names = {key: row["title"] for key, row in presets().items()}
+        self.titles = {title: key for key, title in self.names.items()}
         self.shell = self._assembled()
         self.explorer.watch(self.show)
         self.show(self.explorer.snapshot)
@@ -77,12 +80,13 @@ class Session:
     # ------------------------------------------------------------------------------------------------------------- showing
     def show(self, s: Snapshot) -> None:
         """A new snapshot: visible page, headline, preset name, and the sentence about a refused change."""
-        self.live.push(s)
-        self.shell.headline.tiles = headline.tiles(s)
-        self.shell.topbar.link_note = link_gaps(s.choices.model, s.choices.machine, s.choices.routing)
-        title = presets()[s.choices.preset]["title"]
         own = {"page", "axis", "quantity"}
-        self.shell.topbar.preset = title if set(s.choices.changed_from_preset()) <= own else ""
+        title = self.names[s.choices.preset] if set(s.choices.changed_from_preset()) <= own else ""
+        with pn.io.hold():
+            self.live.push(s)
+            self.shell.headline.tiles = headline.tiles(s)
+            link_note = link_gaps(s.choices.model, s.choices.machine, s.choices.routing)
+            self.shell.topbar.param.update(link_note=link_note, preset=title)
 
     def explain(self, title: str, blocks: Any) -> None:
         """Open the side panel."""

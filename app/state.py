@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
@@ -98,6 +98,7 @@ class Choices(SessionChoices):
     page: str = "regimes"
 
     @classmethod
+    @cache
     def of_preset(cls, key: str) -> Choices:
         """The choices of a preset; KeyError naming the presets for an unknown one."""
         known = presets()
