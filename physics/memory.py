@@ -85,7 +85,15 @@ def stage_memory(scenario: Scenario) -> StageMemory:
     Weights W/P; KV of `batch` requests at full context whatever P, since a full pipe holds P groups and a stage has 1/P
     of their layers; buffers for one chunk in and one out.
     """
-    parts = {name: float(amount) for name, amount in memory_parts(scenario).items()}
+    return stage_memory_of(scenario, {name: float(amount) for name, amount in memory_parts(scenario).items()})
+
+
+def stage_memory_of(scenario: Scenario, parts: dict[str, float]) -> StageMemory:
+    """The memory of a stage from parts that are there already, for example of `memory_parts` over a grid.
+
+    scenario: what the parts are of.
+    parts: weights, kv, buffers, margin, total and capacity [B].
+    """
     return StageMemory(**parts, fits=bool(parts["total"] <= parts["capacity"]), min_gpus=_least_accelerators(scenario, parts))
 
 
