@@ -73,8 +73,8 @@ def _catches_up(view: EnergyView) -> str:
     if summary.crossing_batch <= 1.0:
         return f"{view.memory_name} costs no more even at batch 1"
     queue, batch = _num(summary.crossing_queue_tokens), _num(summary.crossing_batch)
-    total = summary.total_crossing_batch
-    with_network = f" ({_num(total)} with the network on both sides)" if math.isfinite(total) else ""
+    total, counted = summary.total_crossing_batch, "network and leakage" if view.sram.leakage_w_per_gb else "the network on both sides"
+    with_network = f" ({_num(total)} with {counted})" if math.isfinite(total) else ""
     return f"{view.memory_name} catches up at a queue of {queue} tokens per expert, batch {batch}{with_network}"
 
 

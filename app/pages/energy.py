@@ -68,12 +68,18 @@ def chip_rows(s: Snapshot) -> list[Row]:
         units = {"expert_s": "s", "messages_per_s": "messages/s", "switch_bytes_per_s": "B/s", "network_s": "s"}
         share = 100.0 * found["sram_network_j"] / found["sram_total_j"]
         cells = [chip.name, size, f"{found['chips']:,.0f}", *(_short(found[name], unit) for name, unit in units.items())]
-        rows.append(Row(key=chip.name, cells=[*cells, f"{share:.1f} %"], color="sram" if chip.name == s.choices.sram_chip else ""))
+        rows.append(
+            Row(
+                key=chip.name,
+                cells=[*cells, f"{share:.1f} %" if math.isfinite(share) else DASH],
+                color="sram" if chip.name == s.choices.sram_chip else "",
+            )
+        )
     return rows
 
 
 def _short(value: float, unit: str) -> str:
-    return format_quantity(value, unit).replace(" messages", "")
+    return format_quantity(value, unit).replace("messages", "msg")
 
 
 MEASURED_COLUMNS: list[Column] = [
@@ -155,7 +161,7 @@ class EnergyPage:
             "sram_chip": self._select("sram_chip", {name: name for name in sram_chips()}),
         }
         built = [slider for name, slider in self.sliders.items() if name != "idle_w"]
-        return pn.Column(*self.selects.values(), *built, styles=_GRID, sizing_mode="stretch_width", margin=(4, 0, 8, 0))
+        return pn.Column(*self.selects.values(), *built, styles=_GRID, sizing_mode="stretch_width", margin=(12, 0, 8, 0))
 
     def _slider(self, name: str, words: Any) -> Slider:
         unit, stops, scale = SLIDERS[name]

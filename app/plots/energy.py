@@ -30,14 +30,22 @@ _DASH = {"memory_network_j": DASHES["network"], "sram_network_j": DASHES["networ
 def line_names(view: EnergyView) -> dict[str, str]:
     """Names of the lines, as they stand at their ends."""
     memory = "main memory" if view.memory_is_sram else view.memory_name
-    chips = f"{view.summary.chips:,.0f} {'chip' if view.summary.chips == 1 else 'chips'}" if view.summary is not None else "SRAM"
+    alone = view.scenario.gpus_per_stage == 1
     return {
         "memory_j": memory,
         "sram_j": "SRAM",
-        "memory_network_j": f"network, {view.scenario.gpus_per_stage} GPUs" if view.scenario.gpus_per_stage > 1 else "",
-        "sram_network_j": f"network, {chips}",
-        "leakage_j": "leakage",
+        "memory_network_j": "" if alone else f"{memory} network",
+        "sram_network_j": "SRAM network",
+        "leakage_j": "SRAM leakage",
     }
+
+
+def chips_text(view: EnergyView) -> str:
+    """What holds the experts: 1,309 chips of Groq 3 LPU."""
+    if view.summary is None:
+        return ""
+    number = view.summary.chips
+    return f"{number:,.0f} {'chip' if number == 1 else 'chips'} of {view.sram.held_by.name}"
 
 
 def expert_limits(s: Snapshot) -> Limits:
@@ -63,6 +71,8 @@ def expert_columns(s: Snapshot) -> Columns:
         shown = text if np.isfinite(height) else ""
         data[f"name {name}"] = {"x": [BATCHES[-1] * 1.3], "y": [height], "text": [shown]}
     data |= _crossing(view, box)
+    lift = (box[3] / box[2]) ** 0.035
+    data["chips"] = {"x": [BATCHES[0] * 1.25], "y": [float(data["sram_j"]["y"][0]) * lift], "text": [chips_text(view)]}
     data["infeasible"], data["reason"] = _infeasible(view, box)
     data["cursor"] = {"location": float(s.scenario.batch)}
     ghost = s.pinned.energy.curves if s.pinned is not None else {}
@@ -111,6 +121,7 @@ def expert_build(s: Snapshot) -> hv.Overlay:
         parts.append(texts(data[f"name {name}"], f"name {name}", _MEANING[name], text_align="left"))
     parts.append(points(data["crossing"], "crossing", "text", size=9, fill_alpha=0, line_width=1.5))
     parts.append(texts(data["value"], "value", "text", text_font_size="11px"))
+    parts.append(texts(data["chips"], "chips", "sram", text_align="left", text_font_size="11px"))
     parts.append(texts(data["reason"], "reason", "muted", text_font_size="11px"))
     parts.append(cursor(data["cursor"], "cursor"))
     frame = shared_options(

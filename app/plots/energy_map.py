@@ -53,9 +53,10 @@ def columns(s: Snapshot) -> Columns:
         if name not in ("claim", "like") and math.isfinite(near) and abs(math.log(value / near)) < 0.25:
             height = np.full(len(BANKS), np.nan)
         x, y = _place(height, 0.1 if name == "like" else 0.55 if name == "claim" else 0.82)
+        y = y if y > BOX[2] + 0.25 else math.nan  # the note stands there
         text = {"claim": "100×: the claim", "like": f"{value:.0f}×: like for like, as measured"}.get(name, f"{value:g}×")
         data[f"contour {name}"] = {"x": X, "y": height}
-        data[f"name {name}"] = {"x": [x], "y": [y + 0.055], "text": [text if math.isfinite(y) else ""]}
+        data[f"name {name}"] = {"x": [x], "y": [y + 0.08 if y < BOX[3] - 0.2 else y - 0.09], "text": [text if math.isfinite(y) else ""]}
     data["here"], data["value"] = _here(s)
     data["note"] = {"x": [BOX[0] + 0.15], "y": [BOX[2] + 0.09], "text": [_note(words)]}
     return data
@@ -68,7 +69,7 @@ def _here(s: Snapshot) -> tuple[dict[str, Any], dict[str, Any]]:
     distance = view.sram.distance_mm(asked)
     x = math.log2(view.sram.bank_bytes / 1024.0)
     y = math.log10(min(max(distance, DISTANCES[0]), DISTANCES[-1]))
-    return {"x": [x], "y": [y]}, {"x": [x - 0.12], "y": [y], "text": [f"{format_quantity(view.built_ratio, '')}×"]}
+    return {"x": [x], "y": [y]}, {"x": [x - 0.2], "y": [y], "text": [f"{format_quantity(view.built_ratio, '')}×"]}
 
 
 def _note(words: str) -> str:
@@ -104,9 +105,9 @@ def build(s: Snapshot) -> hv.Overlay:
     for value in CONTOURS:
         parts.append(curve(data[f"contour {value:g}"], f"contour {value:g}", "muted", line_width=1.0))
         parts.append(texts(data[f"name {value:g}"], f"name {value:g}", "muted", text_font_size="11px"))
-    parts.append(curve(data["contour claim"], "contour claim", "decode_attention", line_width=2.4))
+    parts.append(curve(data["contour claim"], "contour claim", "text", line_width=2.4))
     parts.append(curve(data["contour like"], "contour like", "text", line_width=2.4, line_dash="8 3"))
-    parts.append(texts(data["name claim"], "name claim", "decode_attention"))
+    parts.append(texts(data["name claim"], "name claim", "text"))
     parts.append(texts(data["name like"], "name like", "text", text_align="left"))
     parts.append(points(data["here"], "here", "text", size=11, fill_alpha=0.0, line_width=2))
     parts.append(texts(data["value"], "value", "text", text_align="right", text_font_size="13px"))
