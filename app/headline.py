@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from app import estimates
 from app.components import Tile, tile
 from app.quantities import format_exact, format_quantity
 from app.state import Snapshot
@@ -25,8 +26,23 @@ def tiles(s: Snapshot) -> list[Tile]:
         "j_per_token": tile("j_per_token", "Energy", energy, "J", "estimate", "per M output tokens"),
         "usd_per_mtok": tile("usd_per_mtok", "Rent", turn.usd_per_mtok, "$", "bound", _rent(s)),
     }
+    shown |= _estimates(s)
     pinned = _pinned(s)
     return [_memory(s), *(_noted(part, words[key]["definition"], pinned.get(key)) for key, part in shown.items())]
+
+
+def _estimates(s: Snapshot) -> dict[str, Tile]:
+    """Tiles that show an estimate as an interval in place of the bound, which moves to the small print."""
+    found = {
+        "ttft_s": (estimates.ttft(s), "TTFT", "s", s.turn.ttft_s),
+        "tpot_s": (estimates.tpot(s), "TPOT", "s", s.turn.tpot_s),
+        "tokens_per_s_per_gpu": (estimates.throughput(s), "Decode", "tokens/s", s.turn.tokens_per_s_per_gpu),
+    }
+    return {
+        key: tile(key, label, *interval.text(unit), "estimate", f"bound {format_quantity(bound, unit)}")
+        for key, (interval, label, unit, bound) in found.items()
+        if interval is not None and math.isfinite(interval.value)
+    }
 
 
 def _noted(part: Tile, hint: str, pinned: str | None) -> Tile:

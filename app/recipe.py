@@ -66,6 +66,8 @@ def scenario_lines(choices: Choices, routing: physics.Routing | str | None = Non
     lines += [f"    {name}={value!r}," for name, value in said.items() if value != _DEFAULTS[name]]
     words = routing_words(choices, routing)
     lines += [f"    routing={words},"] if words else []
+    if choices.estimate:
+        lines.append(f"    efficiencies=physics.load_efficiencies({choices.machine!r}),")
     return "\n".join([*lines, ")"])
 
 

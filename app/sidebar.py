@@ -58,7 +58,7 @@ class Sidebar:
             "attention_parallel": self._select("attention_parallel", ["data", "tensor"]),
             "energy_accounting": self._select("energy_accounting", list(ACCOUNTINGS)),
         }
-        self.flags = {name: self._flag(name) for name in ("overlap", "double_buffered")}
+        self.flags = {name: self._flag(name) for name in ("overlap", "double_buffered", "estimate")}
         self.capacity = self._capacity()
         self.routing = RoutingGroup(explorer, released)
         self.model_facts, self.machine_facts = Notice(tone="quiet"), Notice(tone="quiet")
@@ -105,7 +105,7 @@ class Sidebar:
 
     def _arranged(self, primary: tuple[str, ...]) -> list[Any]:
         sliders, selects = self.sliders, self.selects
-        rest = [self.flags["overlap"], selects["energy_accounting"], sliders["output_tokens"]]
+        rest = [self.flags["estimate"], self.flags["overlap"], selects["energy_accounting"], sliders["output_tokens"]]
         layout = [sliders["gpus_per_stage"], selects["attention_parallel"], self.capacity, self.flags["double_buffered"]]
         return [
             self.model, self.model_facts, self.inputs.drop, self.inputs.said, self.machine, self.machine_facts,
@@ -114,7 +114,7 @@ class Sidebar:
             self.inputs.machine,
             self.routing.fold,
             group("Number formats", selects["weight_dtype"], selects["kv_dtype"], selects["compute_dtype"]),
-            group("Overlap and energy", *rest),
+            group("Estimate, overlap, energy", *rest),
         ]  # fmt: skip
 
     # -------------------------------------------------------------------------------------------------------------- events

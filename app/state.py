@@ -92,6 +92,7 @@ class Choices(SessionChoices):
     sram_chip: str = DEFAULT_CHIP
     sram_chip_bytes: float | None = None
     leakage_w_per_gb: float = 0.0
+    estimate: bool = False
     sram_accounting: str | None = None
     axis: str = "context_tokens"
     quantity: str = "bytes"
@@ -131,6 +132,7 @@ class Choices(SessionChoices):
         values = {name: value for name, value in vars(self).items() if name in names and name not in ("model", "machine")}
         checked_slots(self.redundant_slots)
         values["routing"] = self.chosen_routing(loaded)
+        values["efficiencies"] = physics.load_efficiencies(machine) if self.estimate else None
         return physics.Scenario(model=model, machine=machine, **values)
 
     def chosen_routing(self, loaded: physics.ObservedRouting | None = None) -> physics.Routing:
@@ -176,7 +178,7 @@ _REALS = {"kv_bytes_per_token", "memory_margin_frac", "memory_bytes"}
 _REALS |= {"idle_w", "bank_bytes", "wire_mm", "wire_pj_per_bit_mm", "reread_frac", "sram_chip_bytes", "leakage_w_per_gb"}
 _REALS |= {"routing_sigma", "routing_zipf", "request_overlap_frac"}
 _REALS |= {"conversations_per_h", "prefix_limit_tokens", "large_limit_tokens", "ttl_s", "summary_tokens", "stall_frac"}
-_FLAGS = {"overlap", "double_buffered"}
+_FLAGS = {"overlap", "double_buffered", "estimate"}
 _OPTIONAL = {"kv_bytes_per_token", "prompt_tokens", "weight_dtype", "compute_dtype", "memory_bytes"}
 _OPTIONAL |= {"summary_tokens"}
 _OPTIONAL |= {"idle_w", "wire_mm", "wire_pj_per_bit_mm", "sram_chip_bytes", "sram_accounting", "redundant_slots"}

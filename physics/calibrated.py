@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from physics.catalog import DATA, DataError, Row, load_machine, machine_families, read_rows, sources
 from physics.efficiency import PHASES, Efficiencies, PartEfficiency
+from physics.machine import Machine
 
 POOLED = "all machines"
 MEASURED = "measured families"
@@ -50,14 +51,14 @@ def measured_formats() -> tuple[str, ...]:
 
 
 @lru_cache
-def load_efficiencies(machine: str) -> Efficiencies:
-    """Calibrated efficiencies of a machine by name or alias; of all machines together where its family was never measured.
+def load_efficiencies(machine: str | Machine) -> Efficiencies:
+    """Calibrated efficiencies of a machine, its name or alias; of all machines together where its family was never measured.
 
     Attention and experts reach what their kernels reach, the rest and the floors are those of serving runs. `basis` says what they
     rest on, and `spread` is that of machines left out where the family was not measured.
-    machine: name or alias; KeyError lists close matches.
+    machine: a machine, also of your own, or a name or alias; KeyError lists close matches.
     """
-    name = load_machine(machine).name
+    name = machine.name if isinstance(machine, Machine) else load_machine(machine).name
     family = machine_families().get(name, "")
     step = _of(POOLED, "serving")
     network = step["network_frac"]

@@ -10,7 +10,7 @@ import panel as pn
 import panel_material_ui as pmui
 
 import physics
-from app import explain, recipe, sentences
+from app import estimates, explain, recipe, sentences
 from app.components import Column, DataTable, Row, column
 from app.live import LiveView
 from app.pages import Context
@@ -34,17 +34,25 @@ def unit(name: str) -> str:
     return UNITS.get(name, "B" if name.endswith("bytes") else "s")
 
 
-def table_columns() -> list[Column]:
+def shown_columns(s: Snapshot | None) -> tuple[str, ...]:
+    """Keys of the columns: the estimate stands beside its bound while it is switched on."""
+    at = COLUMNS.index("roofline_s") + 1
+    return COLUMNS if s is None or s.scenario.efficiencies is None else (*COLUMNS[:at], "estimate_s", *COLUMNS[at:])
+
+
+def table_columns(s: Snapshot | None = None) -> list[Column]:
     """Columns of the regimes' table, named by the glossary."""
     words = glossary()
     sides: dict[str, Literal["left"]] = {"bound": "left"}
-    named = [column(name, words[name]["label"], "", words[name]["definition"], sides.get(name, "")) for name in COLUMNS]
+    named = [column(name, words[name]["label"], "", words[name]["definition"], sides.get(name, "")) for name in shown_columns(s)]
     return [column("regime", "Regime", align="left"), *named]
 
 
 def table_rows(s: Snapshot) -> list[Row]:
     """One row per regime; numbers with units, the binding resource as a word with its share."""
-    return [Row(key=name, cells=[NAMES[name], *(cell_text(s.results, i, key) for key in COLUMNS)], color=name) for i, name in enumerate(REGIMES)]
+    keys = shown_columns(s)
+    cells = [[estimates.cell(s, i) if key == "estimate_s" else cell_text(s.results, i, key) for key in keys] for i in range(len(REGIMES))]
+    return [Row(key=name, cells=[NAMES[name], *cells[i]], color=name) for i, name in enumerate(REGIMES)]
 
 
 def cell_text(results: Mapping[str, Any], i: int, key: str) -> str:
@@ -80,7 +88,7 @@ class RegimesPage:
             "Where does a slider stop helping?", views[2], csv=self._crossover_csv, code=self._crossover_code, file_stem="crossover",
             span=True, controls=self._pickers(),
         )  # fmt: skip
-        self.table = DataTable(columns=table_columns(), rows=table_rows(s))
+        self.table = DataTable(columns=table_columns(s), rows=table_rows(s))
         self.table.on_cell(self._explain)
         self.card = table_card(self.table, "Work, traffic and bound of one step of one group", csv=self._table_csv, file_stem="regimes")
         for card in (self.roofline, self.busy, self.crossover):
@@ -113,11 +121,11 @@ class RegimesPage:
     def show(self, s: Snapshot) -> None:
         """Sentences and table of a snapshot."""
         bad = not s.memory.fits
-        self.roofline.say(sentences.roofline(s), bad)
+        self.roofline.say(sentences.roofline(s) + estimates.sentence(s), bad)
         self.busy.say(sentences.utilisation(s), bad)
         self.crossover.say(sentences.crossover(s), bad and s.choices.quantity == "roofline_s")
         self.card.say(sentences.table(s))
-        self.table.rows = table_rows(s)
+        self.table.param.update(columns=table_columns(s), rows=table_rows(s))
         for picker, value in ((self.axis, s.choices.axis), (self.quantity, s.choices.quantity)):
             if picker.value != value:
                 picker.value = value

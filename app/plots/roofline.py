@@ -48,10 +48,17 @@ def rates(results: dict[str, np.ndarray], gpus: int) -> np.ndarray:
     return np.where(rate > 0.0, rate, np.nan)
 
 
+def estimate_rates(s: Snapshot) -> np.ndarray:
+    """FLOP/s of one accelerator at the estimate, hops and floors in it; NaN while estimates are off."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rate = s.results["flops"] / (s.results["estimate_s"] * s.scenario.gpus_per_stage)
+    return np.where(rate > 0.0, rate, np.nan)
+
+
 def limits(s: Snapshot) -> Limits:
     """The x axis stays; y from the decade under the slowest point to above the highest roof."""
     top = max(s.scenario.machine.peaks.values()) * 3.0
-    rate = rates(s.results, s.scenario.gpus_per_stage)
+    rate = np.append(rates(s.results, s.scenario.gpus_per_stage), estimate_rates(s))
     low = np.nanmin(rate) if np.isfinite(rate).any() else s.scenario.machine.memory_bytes_per_s
     return (*X_LIMITS, 10.0 ** math.floor(math.log10(low * 0.7)), top)
 
@@ -96,11 +103,13 @@ def _point_columns(s: Snapshot) -> dict[str, dict[str, Any]]:
     ridge, peak = results["ridge_flops_per_byte"], y / results["compute_frac"]
     trail_x, trail_y = _trail(s)
     columns: dict[str, dict[str, Any]] = {}
+    estimated = estimate_rates(s)
     for i, name in enumerate(REGIMES):
         columns[f"point {name}"] = {"x": [x[i]], "y": [y[i]]}
         columns[f"headroom {name}"] = {"x": [x[i], ridge[i]], "y": [y[i], peak[i]]}
         columns[f"trail {name}"] = {"x": trail_x[:, i], "y": trail_y[:, i]}
         columns[f"ghost {name}"] = _ghost(s, i)
+        columns[f"estimate {name}"] = {"x": [x[i]], "y": [estimated[i]]}
     standing = [label for labels in _roof_labels(s) for label in labels if label[2]]
     lines = [(X_LIMITS[0], X_LIMITS[0] * rate, box[3] / rate, box[3]) for rate, _ in _slopes(s) if rate > 0]
     lines += [(peak / lines[0][1] * X_LIMITS[0], peak, X_LIMITS[1], peak) for peak, _ in _ceilings(s) if peak > 0]
@@ -164,6 +173,7 @@ def _regimes(data: Columns) -> list[Any]:
         parts.append(points(data[f"ghost {name}"], f"ghost {name}", name, size=12, fill_alpha=0, line_width=2, alpha=GHOST_ALPHA))
         parts.append(curve(data[f"headroom {name}"], f"headroom {name}", name, line_width=1, line_dash=DASHES["guide"]))
     for name in REGIMES:
+        parts.append(points(data[f"estimate {name}"], f"estimate {name}", name, size=10, fill_alpha=0, line_width=2))
         parts.append(points(data[f"point {name}"], f"point {name}", name, size=10, tools=["tap"], nonselection_alpha=1.0))
         parts.append(texts(data[f"name {name}"], f"name {name}", name))
     parts.append(points(data["intensities"], "intensities", "muted", marker="inverted_triangle", size=8))
