@@ -1,0 +1,76 @@
+"""One offline HTML file that still answers: `python -m app report`, the Export button, and `write` for notebooks and scripts.
+
+All states its four sliders can reach are computed before it is written, by the functions the app draws with; the script in the
+file only looks them up. Heavy modules are imported when a report is made.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from app.state import Snapshot
+
+MOST_STATES = 4
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of the command."""
+    parser.add_argument(
+        "--preset", action="append", default=[], metavar="NAME", help="a preset by name; the opening one where nothing is said"
+    )
+    parser.add_argument(
+        "--state", action="append", default=[], metavar="QUERY", help="a state as the app's address holds it, '?preset=…&batch=8'"
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, default=Path("midfill.html"), metavar="FILE", help="where to write (default: %(default)s)"
+    )
+    parser.epilog = f"Several --preset or --state stand side by side, {MOST_STATES} at most."
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write the report; 2 with one sentence where the state or the file cannot be used."""
+    from app.report.page import opened
+
+    start = time.monotonic()
+    try:
+        snapshots, notices = opened(arguments.preset, arguments.state)
+    except (ValueError, KeyError) as problem:
+        print(f"report: {problem.args[0]}", file=sys.stderr)
+        return 2
+    try:
+        write(arguments.output, *snapshots, notices=notices, command=command(arguments))
+    except OSError as problem:
+        print(f"report: {arguments.output} cannot be written ({problem.strerror}); name another file with -o", file=sys.stderr)
+        return 2
+    for notice in notices:
+        print(f"report: {notice}", file=sys.stderr)
+    size = arguments.output.stat().st_size / 1e6
+    print(f"{arguments.output}: {size:.2f} MB in {time.monotonic() - start:.1f} s")
+    return 0
+
+
+def command(arguments: argparse.Namespace) -> str:
+    """The command line that was given, as a shell reads it."""
+    words = [word for preset in arguments.preset for word in ("--preset", preset)]
+    words += [word for state in arguments.state for word in ("--state", state)]
+    return shlex.join(["python", "-m", "app", "report", *words, "-o", str(arguments.output)])
+
+
+def write(path: str | Path, *snapshots: Snapshot, notices: Sequence[str] = (), command: str = "") -> Path:
+    """Write one report of one or more snapshots side by side, for example `explorer.snapshot`.
+
+    notices: sentences to show at its top. command: the shell line that made it; empty: the one that would.
+    Raises ValueError for no snapshot, or more than MOST_STATES.
+    """
+    from app.report.page import html
+
+    target = Path(path)
+    target.write_text(html(snapshots, notices, command), encoding="utf-8")
+    return target

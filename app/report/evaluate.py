@@ -1,0 +1,134 @@
+"""The pictures and texts of every state of a grid, by the functions the app draws with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from app import sentences
+from app.live import prepared
+from app.pages.regimes import cell_text
+from app.report import contents
+from app.report.contents import ALL, STEP, Figure
+from app.report.grid import SLIDERS, Grid, Place
+from app.report.tables import Pack, column, sentence, texts, words
+from app.state import Snapshot
+
+Named = Mapping[tuple[str, ...], Any]
+"""("figure", key, element, column) → values, or ("text", key) → a text."""
+LIMITS = ("axes", "limits")
+"""Element and column under which the limits of a picture stand."""
+
+
+class Job(NamedTuple):
+    """What to work out of every state that differs in the sliders `over`, or in what `extra` says of it."""
+
+    over: tuple[str, ...]
+    extra: Callable[[Grid, Place], Hashable]
+    make: Callable[[Snapshot], Named]
+
+
+def figure_columns(figure: Figure, s: Snapshot) -> dict[tuple[str, ...], Any]:
+    """Every changing column of a picture, its limits among them; a scalar is a column of one."""
+    columns = figure.picture.columns(s)
+    found: dict[tuple[str, ...], Any] = {
+        ("figure", figure.key, label, name): prepared(v if np.ndim(v) else [v])
+        for label, part in columns.items()
+        for name, v in part.items()
+    }
+    if figure.picture.limits is not None:
+        found["figure", figure.key, *LIMITS] = prepared(figure.picture.limits(s))
+    return found
+
+
+def state_texts(figures: Sequence[Figure], s: Snapshot) -> Named:
+    """Sentences of the pictures, tiles and marks of a state, which any slider can change."""
+    said: dict[tuple[str, ...], Any] = {("text", f"sentence {figure.key}"): figure.sentence(s) for figure in figures}
+    return said | {("text", key): text for part in (contents.tile_texts(s), contents.mark_texts(s)) for key, text in part.items()}
+
+
+def step_texts(s: Snapshot) -> Named:
+    """Texts about the work of a step, which depth leaves alone."""
+    return {("text", "sentence table"): sentences.table(s)}
+
+
+def jobs(grid: Grid, figures: Sequence[Figure]) -> Iterator[Job]:
+    """Everything there is to work out."""
+    yield Job(ALL, contents.nothing, lambda s: state_texts(figures, s))
+    yield Job(STEP, contents.nothing, step_texts)
+    for figure in figures:
+        apart = figure.moving(grid.choices)
+        yield Job(figure.over(grid.choices), figure.extra, _without(figure, set(apart)))
+        for label, over in apart.items():
+            yield Job(over, contents.nothing, _only(figure, label))
+
+
+def _without(figure: Figure, labels: set[str]) -> Callable[[Snapshot], Named]:
+    return lambda s: {key: values for key, values in figure_columns(figure, s).items() if key[2] not in labels}
+
+
+def _only(figure: Figure, label: str) -> Callable[[Snapshot], Named]:
+    return lambda s: {key: values for key, values in figure_columns(figure, s).items() if key[2] == label}
+
+
+def evaluated(grid: Grid, todo: Sequence[Job]) -> Iterator[tuple[list[Named], np.ndarray]]:
+    """For jobs of equal `over` and `extra` together: what they give for each different state, and which of them each place shows."""
+    groups: dict[Any, list[Callable[[Snapshot], Named]]] = {}
+    for job in todo:
+        groups.setdefault((job.over, job.extra), []).append(job.make)
+    for (over, extra), makes in groups.items():
+        yield _group(grid, over, extra, makes)
+
+
+def _group(grid: Grid, over: tuple[str, ...], extra: Any, makes: Sequence[Callable[[Snapshot], Named]]) -> tuple[list[Named], np.ndarray]:
+    walked = over if extra is contents.nothing else ALL
+    seen: dict[Hashable, int] = {}
+    made: list[Named] = []
+    which = []
+    for place in grid.places(walked):
+        key = (tuple(at for name, at in zip(SLIDERS, place, strict=True) if name in over), extra(grid, place))
+        number = seen.setdefault(key, len(seen))
+        if number == len(made):
+            s = grid.snapshot(place)
+            made.append({name: values for make in makes for name, values in make(s).items()})
+        which.append(number)
+    shape = [n if name in walked else 1 for name, n in zip(SLIDERS, grid.shape, strict=True)]
+    return made, np.array(which, np.int64).reshape(shape)
+
+
+def tables(grid: Grid, part: int, figures: Sequence[Figure] = contents.FIGURES) -> tuple[dict[str, Any], Pack]:
+    """One of PARTS of the columns and texts of every state: the manifest the page reads, and the arrays it points into."""
+    pack = Pack()
+    manifest: dict[str, Any] = {"present": list(grid.present), "figures": {}, "texts": {}, "cells": cell_tables(grid, pack) if part else {}}
+    todo = [job for job in jobs(grid, figures) if part == (job.over != ALL or job.extra is not contents.nothing)]
+    for made, which in evaluated(grid, todo):
+        for key in made[0]:
+            values = [one[key] for one in made]
+            if key[0] == "text":
+                manifest["texts"][key[1]] = sentence(pack, values, which)
+            else:
+                table = texts(pack, values, which) if isinstance(values[0], list) else column(pack, np.stack(values), which)
+                manifest["figures"].setdefault(key[1], []).append({"element": key[2], "column": key[3], **table})
+    return manifest, pack
+
+
+PARTS = 2
+"""What every slider moves, and the rest: about equal work, done side by side."""
+
+
+def cell_tables(grid: Grid, pack: Pack) -> dict[str, Any]:
+    """The table over the grid, by cell: its text, and its number where it has one."""
+    places = np.arange(math.prod(grid.shape)).reshape(grid.shape)
+    results = {name: values.reshape(-1, values.shape[-1]) for name, values in grid.results.items()}
+    return {key: _cell(results, i, name, places, pack) for key, i, name in contents.CELLS}
+
+
+def _cell(results: Mapping[str, np.ndarray], i: int, name: str, places: np.ndarray, pack: Pack) -> dict[str, Any]:
+    inputs = contents.cell_inputs(results, i, name)
+    _, firsts, which = np.unique(inputs, axis=0, return_index=True, return_inverse=True)
+    said = [cell_text({key: values[first] for key, values in results.items()}, i, name) for first in firsts]
+    table = {"text": words(pack, said, which.reshape(places.shape))}
+    return table if name == "bound" else table | {"number": column(pack, inputs, places)}

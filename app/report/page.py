@@ -1,0 +1,209 @@
+"""The page of a report: its texts, its figures, and what the script needs to bring them to another state."""
+
+from __future__ import annotations
+
+import datetime
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import holoviews as hv
+from bokeh.document import Document
+from bokeh.embed.util import standalone_docs_json_and_render_items
+from bokeh.resources import Resources
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+import physics
+from app import headline, recipe, sentences
+from app.live import Drawn, drawn
+from app.pages.regimes import table_columns, table_rows
+from app.quantities import format_quantity
+from app.report import MOST_STATES, contents, provenance
+from app.report.apart import start
+from app.report.contents import FIGURES, Figure
+from app.report.evaluate import PARTS, tables
+from app.report.grid import Grid
+from app.state import OPENING, Choices, Explorer, Snapshot, from_query
+from app.theme import DARK, HUES, LIGHT, Theme, recolor
+from physics.catalog import glossary, presets
+
+STATIC = Path(__file__).resolve().parents[1] / "static"
+LETTERS = "ABCD"
+
+
+def opened(names: Sequence[str], queries: Sequence[str]) -> tuple[list[Snapshot], list[str]]:
+    """Snapshots of presets and of URL queries, the opening preset where neither is given, and the notices about bad fields.
+
+    Raises KeyError for an unknown preset.
+    """
+    chosen = [Choices.of_preset(name) for name in names]
+    notices: list[str] = []
+    for query in queries:
+        choices, problems = from_query(query.partition("?")[2] if "?" in query else query)
+        chosen.append(choices)
+        notices += problems
+    return [Explorer(choices).snapshot for choices in chosen or [Choices.of_preset(OPENING)]], notices
+
+
+def html(snapshots: Sequence[Snapshot], notices: Sequence[str] = (), command: str = "") -> str:
+    """The whole file. The states are computed in processes of their own while this one draws."""
+    if not 1 <= len(snapshots) <= MOST_STATES:
+        raise ValueError(f"report: {len(snapshots)} states were given; one to {MOST_STATES} stand side by side")
+    for snapshot in snapshots:
+        _ = snapshot.results  # the kernels are loaded before processes part
+    working = [[start(packed, snapshot, part) for part in range(PARTS)] for snapshot in snapshots]
+    hv.extension("bokeh")
+    figures = [{figure.key: _drawn(figure, snapshot, i) for figure in FIGURES} for i, snapshot in enumerate(snapshots)]
+    packs = [[work.result() for work in parts] for parts in working]
+    states = [
+        _state(i, snapshot, group, packs[i], len(snapshots)) for i, (snapshot, group) in enumerate(zip(snapshots, figures, strict=True))
+    ]
+    return str(
+        _template().render(
+            **_variables(snapshots, states, notices, command), **_plots([one.figure for group in figures for one in group.values()])
+        )
+    )
+
+
+def _plots(figures: Sequence[Any]) -> dict[str, Any]:
+    """BokehJS itself and the figures as its documents; nothing else that other packages registered with Bokeh."""
+    document = Document()
+    for figure in figures:
+        document.add_root(figure)
+    # Callbacks of the live view stay behind in the figures: a file has no Python to call.
+    docs, items = standalone_docs_json_and_render_items(figures, suppress_callback_warning=True)
+    library = Resources(mode="inline", components=["bokeh"]).js_raw
+    return {
+        "library": [Markup(text) for text in library],
+        "docs": docs,
+        "items": [item.to_json() for item in items],
+        "places": dict(_places(items)),
+    }
+
+
+def _places(items: Sequence[Any]) -> Iterable[tuple[str, str]]:
+    """Id of the place in the page of each figure, by the figure's id."""
+    return ((root.id, root.elementid) for item in items for root in item.roots)
+
+
+def packed(snapshot: Snapshot, part: int) -> str:
+    """One part of the tables of a snapshot's grid, as the text of a script tag."""
+    manifest, pack = tables(Grid(snapshot), part)
+    return pack.text(manifest)
+
+
+# ------------------------------------------------------------------------------------------------------------------ figures
+def _drawn(figure: Figure, snapshot: Snapshot, i: int) -> Drawn:
+    made = drawn(figure.picture, snapshot)
+    made.figure.update(
+        sizing_mode="stretch_width", height=figure.picture.min_height, min_height=None, output_backend="canvas", name=f"{figure.key} {i}"
+    )
+    return made
+
+
+def _wiring(made: Drawn) -> dict[str, Any]:
+    """What the script finds of a figure by id: sources and marks by element, and each colour in both themes."""
+    return {
+        "id": made.figure.id,
+        "sources": {label: source.id for label, source in made.sources.items()},
+        "marks": {label: mark.id for label, mark in made.marks.items()},
+        "colors": _colors(made.figure),
+    }
+
+
+def _colors(figure: Any) -> list[list[str]]:
+    """(model, property, light, dark) of every colour that the theme changes."""
+    found = {theme.name: _colored(figure, theme) for theme in (DARK, LIGHT)}
+    light, dark = found["light"], found["dark"]
+    return [[*key, light[key], dark[key]] for key in light if light[key] != dark.get(key, light[key])]
+
+
+def _colored(figure: Any, theme: Theme) -> dict[tuple[str, str], str]:
+    recolor(figure, theme)
+    models = sorted(figure.references(), key=lambda model: str(model.id))
+    named = {(model.id, name): getattr(model, name, None) for model in models for name in model.properties() if name.endswith("color")}
+    return {key: value for key, value in named.items() if isinstance(value, str)}
+
+
+# -------------------------------------------------------------------------------------------------------------------- texts
+def rich(text: str) -> Markup:
+    """A sentence with **bold** parts as HTML; everything in it is escaped."""
+    parts = (escape(part) for part in text.split("**"))
+    return Markup("").join(Markup("<b>{}</b>").format(part) if i % 2 else part for i, part in enumerate(parts))
+
+
+def _state(i: int, snapshot: Snapshot, group: Mapping[str, Drawn], packs: Sequence[str], count: int) -> dict[str, Any]:
+    """One state as the template shows it."""
+    s, words = snapshot.scenario, glossary()
+    grid = Grid(snapshot)
+    sliders = [
+        {"name": slider.name, "label": words[slider.name]["label"], "hint": words[slider.name]["definition"], "texts": slider.texts,
+         "stops": slider.stops, "present": slider.present, "note": slider.note}
+        for slider in grid.sliders
+    ]  # fmt: skip
+    return {
+        "index": i, "letter": LETTERS[i] if count > 1 else "", "name": state_name(snapshot), "facts": facts(snapshot), "sliders": sliders,
+        "tiles": headline.tiles(snapshot), "tone": "" if snapshot.memory.fits else "bad", "beyond": contents.mark_texts(snapshot)["beyond"],
+        "sentences": {figure.key: rich(figure.sentence(snapshot)) for figure in FIGURES} | {"table": rich(sentences.table(snapshot))},
+        "roots": {key: made.figure.id for key, made in group.items()}, "rows": table_rows(snapshot),
+        "assumptions": provenance.assumptions(snapshot), "sources": provenance.used_sources(s), "lines": recipe.table_lines(snapshot),
+        "packs": packs, "wiring": {"figures": {key: _wiring(made) for key, made in group.items()}, "sliders": sliders},
+    }  # fmt: skip
+
+
+def state_name(snapshot: Snapshot) -> str:
+    """A state in a few words: its preset where it is one, else model and machine."""
+    own = {"page", "axis", "quantity"}
+    if set(snapshot.choices.changed_from_preset()) <= own:
+        return str(presets()[snapshot.choices.preset]["title"])
+    s = snapshot.scenario
+    gpus = f"{s.gpus_per_stage} × " if s.gpus_per_stage > 1 else ""
+    return f"{s.model.name} on {gpus}{s.machine.name}"
+
+
+def facts(snapshot: Snapshot) -> str:
+    """Model, machine and load of a state in one line."""
+    s = snapshot.scenario
+    total, active = (format_quantity(n, "parameters").removesuffix(" parameters") for n in (s.model.n_params, s.model.n_active_params))
+    size, rate = format_quantity(s.machine.memory_bytes, "B"), format_quantity(s.machine.memory_bytes_per_s, "B/s")
+    load = f"{format_quantity(s.new_tokens, 'tokens')} per midfill, {format_quantity(s.output_tokens, 'tokens')} of output"
+    where = f"{s.gpus_per_stage} × {s.machine.name} a stage ({size}, {rate} each)"
+    return f"{s.model.name} ({total} parameters, {active} active) on {where}; {load}"
+
+
+# --------------------------------------------------------------------------------------------------------------------- page
+def _variables(snapshots: Sequence[Snapshot], states: Sequence[dict[str, Any]], notices: Iterable[str], command: str) -> dict[str, Any]:
+    words = [shlex.join(["--state", snapshot.choices.query()]) for snapshot in snapshots]
+    sections: dict[str, list[Figure]] = {}
+    for figure in FIGURES:
+        sections.setdefault(figure.page, []).append(figure)
+    return {
+        "heading": " · ".join(state["name"] for state in states), "states": states, "notices": list(notices), "sections": sections,
+        "columns": table_columns(),
+        "version": physics.__version__, "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "command": command or f"python -m app report {' '.join(words)} -o midfill.html",
+        "style": Markup(_colors_css() + (STATIC / "report.css").read_text(encoding="utf-8")),
+        "script": Markup((STATIC / "report.js").read_text(encoding="utf-8")),
+        "wiring": [state["wiring"] for state in states],
+    }  # fmt: skip
+
+
+def _template() -> Any:
+    environment = Environment(
+        loader=FileSystemLoader(STATIC), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.policies["json.dumps_kwargs"] = {"sort_keys": False}  # Bokeh names a model where it first appears
+    return environment.get_template("report.html")
+
+
+def _colors_css() -> str:
+    """The two themes as CSS variables."""
+    return ":root {" + _css(LIGHT) + "}\n@media screen and (prefers-color-scheme: dark) { :root {" + _css(DARK) + "} }\n"
+
+
+def _css(theme: Theme) -> str:
+    named = {name: getattr(theme, name) for name in ("page", "surface", "text", "muted", "rule", "accent", "warn")}
+    named |= {meaning: theme.line(meaning) for meaning in HUES}
+    return "".join(f"--midfill-{name}:{value};" for name, value in named.items()) + f"color-scheme:{theme.name};"
