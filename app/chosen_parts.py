@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import physics
 from physics.catalog import load_machine, load_model
@@ -38,6 +39,28 @@ def chosen_machine(
     if not own_numbers and not own_name:
         return machine
     return physics.machine_from_numbers(machine, clean_name(own_name) if own_name else None, **numbers_of_text(own_numbers))
+
+
+LONGEST = 320
+"""Most characters of a sentence about a refused value."""
+
+
+def short(problem: str) -> str:
+    """A sentence that quotes what a user gave, its middle cut where it is too long."""
+    plain = " ".join(problem.split())
+    return plain if len(plain) <= LONGEST else f"{plain[: LONGEST // 2]} … {plain[-LONGEST // 2 :]}"
+
+
+def check_plain(name: str, value: Any, kinds: tuple[type, ...], optional: bool) -> None:
+    """A choice is a plain value of its kind; ValueError with one sentence where it is anything else."""
+    if value is None and optional:
+        return
+    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+        what = "a number" if float in kinds else "true or false" if bool in kinds else "text"
+        given = "nothing" if value is None else f"a value of kind {type(value).__name__}"
+        raise ValueError(f"{name}: {given} was given, and it takes {what}")
+    if isinstance(value, int) and value.bit_length() > 1000:
+        raise ValueError(f"{name}: an integer of {value.bit_length():,} bits is too large; give a smaller number")
 
 
 def link_gaps(model: str, machine: str, routing: str) -> str:

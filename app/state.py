@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, urlencode
 import numpy as np
 
 import physics
-from app.chosen_parts import chosen_machine, chosen_model
+from app.chosen_parts import check_plain, chosen_machine, chosen_model, short
 from app.chosen_routing import checked_slots, chosen_routing
 from app.energy import EnergyView
 from app.sessions import SessionChoices, SessionsView, synthetic
@@ -184,6 +184,22 @@ _OPTIONAL |= {"summary_tokens"}
 _OPTIONAL |= {"idle_w", "wire_mm", "wire_pj_per_bit_mm", "sram_chip_bytes", "sram_accounting", "redundant_slots"}
 
 
+def _check_kinds(changes: Mapping[str, Any]) -> None:
+    """Each change is of a field that there is, and a plain value of its kind."""
+    for name, value in changes.items():
+        if name not in Choices.__dataclass_fields__:
+            raise ValueError(f"{str(name)[:40]!r} is not a choice")
+        kinds = (bool,) if name in _FLAGS else (int, float) if name in _NUMBERS | _REALS else (str,)
+        check_plain(name, value, kinds, name in _OPTIONAL)
+        _check_allowed(name, value)
+
+
+def _check_allowed(name: str, value: Any) -> None:
+    allowed = {"axis": AXES, "quantity": QUANTITIES, "page": PAGES, "preset": presets() if name == "preset" else ()}.get(name)
+    if allowed is not None and value not in allowed:
+        raise ValueError(f"{name}: {str(value)[:40]!r} is not one of {', '.join(allowed)}")
+
+
 def _typed(name: str, text: str) -> Any:
     if text == "" and name in _OPTIONAL:
         return None
@@ -197,9 +213,7 @@ def _typed(name: str, text: str) -> Any:
         except ValueError:
             raise ValueError(f"{name}: {text[:40]!r} is not a number") from None
         return int(number) if name in _NUMBERS and number.is_integer() else number
-    if (name == "axis" and text not in AXES) or (name == "quantity" and text not in QUANTITIES) or (name == "page" and text not in PAGES):
-        allowed = {"axis": AXES, "quantity": QUANTITIES, "page": PAGES}[name]
-        raise ValueError(f"{name}: {text[:40]!r} is not one of {', '.join(allowed)}")
+    _check_allowed(name, text)
     return text
 
 
@@ -220,7 +234,7 @@ def from_query(query: str) -> tuple[Choices, list[str]]:
         try:
             choices = _with(choices, name, text)
         except (ValueError, KeyError) as problem:
-            notices.append(f"The link's {problem.args[0]}; {_shown_value(choices, name)} is used instead.")
+            notices.append(f"The link's {short(str(problem.args[0]))}; {_shown_value(choices, name)} is used instead.")
     return choices, notices
 
 
@@ -234,7 +248,7 @@ def _with(choices: Choices, name: str, text: str) -> Choices:
 
 def _shown_value(choices: Choices, name: str) -> str:
     value = getattr(choices, name, None)
-    return "nothing" if name not in Choices.__dataclass_fields__ else ("the default" if value is None else str(value))
+    return "nothing" if name not in Choices.__dataclass_fields__ else ("the default" if value is None else str(value)[:60])
 
 
 @dataclass(frozen=True)
@@ -342,10 +356,11 @@ class Explorer:
     def change(self, **changes: Any) -> bool:
         """Apply choices; False, with `problem` set to one sentence, where they do not make a sound scenario."""
         try:
+            _check_kinds(changes)
             choices = replace(self.choices, **changes)
             scenario = choices.scenario(self.models, self.loaded, self.machines)
         except (ValueError, KeyError) as problem:
-            self.problem = str(problem.args[0] if problem.args else problem)
+            self.problem = short(str(problem.args[0] if problem.args else problem))
             return False
         self.problem = ""
         snapshot = Snapshot(choices, scenario, self._trail(changes), self.snapshot.pinned, self.observed, self.trace)

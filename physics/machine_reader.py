@@ -295,7 +295,7 @@ def _si(row: Mapping[str, str]) -> float:
     known, place = QUANTITIES[row["quantity"]], row["place"]
     if row["unit"] not in known.units:
         raise UnreadableFileError(f"{place}: unit {row['unit'][:40]!r} of {row['quantity']} is not one of {', '.join(known.units)}")
-    value = pd.to_numeric(row["value"], errors="coerce")
+    value = pd.to_numeric(row["value"][:40], errors="coerce")
     factor = catalog.UNITS[row["unit"]]
     low, high = known.low / factor, known.high / factor
     if not low * (1 - 1e-12) <= value <= high:

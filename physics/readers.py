@@ -77,7 +77,7 @@ def read_routing(
         arrays = npz_arrays(content, label)
         experts = arrays.get("experts", next(iter(arrays.values())) if len(arrays) == 1 else None)
         if experts is None:
-            raise UnreadableFileError(f"{label}: no array named experts; it holds {', '.join(sorted(arrays)) or 'none'}")
+            raise UnreadableFileError(f"{label}: no array named experts; it holds {names_shown(sorted(arrays)) or 'none'}")
         return _trace(experts, arrays.get("offsets"), label, n_experts)
     frame = csv_frame(content, label)
     if "model" in frame:
@@ -142,7 +142,9 @@ def csv_frame(content: bytes, label: str, as_text: bool = False) -> pd.DataFrame
     as_text: cells stay as they are written, empty ones as empty text.
     """
     if b"\0" in content[:MAX_HEADER_BYTES] or not content[:MAX_HEADER_BYTES].strip():
-        raise UnreadableFileError(f"{label}: neither a CSV nor an .npz file" if content.strip() else f"{label}: is empty")
+        raise UnreadableFileError(
+            f"{label}: neither a CSV nor an .npz file" if content.strip() else f"{label}: is empty; give a file with rows"
+        )
     if len(content.split(b"\n", 1)[0]) > MAX_HEADER_BYTES:
         raise UnreadableFileError(f"{label}: its first line is no header of a CSV")
     try:
@@ -158,6 +160,22 @@ def csv_frame(content: bytes, label: str, as_text: bool = False) -> pd.DataFrame
     return frame
 
 
+def floats(column: pd.Series[Any]) -> Array:
+    """A column as numbers, NaN where a cell is none; also where a cell has more digits than a number can.
+
+    column: as read.
+    """
+    try:
+        return pd.to_numeric(column, errors="coerce").to_numpy(float)
+    except OverflowError:  # pandas lets an integer of 400 digits through to float()
+        return np.array([np.nan if len(str(cell)) > 300 else pd.to_numeric(str(cell), errors="coerce") for cell in column], float)
+
+
+def names_shown(names: Any) -> str:
+    """The first names of a list, each cut, for a message."""
+    return ", ".join(str(name)[:24] for name in list(names)[:8]) + (" and more" if len(names) > 8 else "")
+
+
 def _of_model(frame: pd.DataFrame, model: str | None, label: str) -> pd.DataFrame:
     names = frame["model"].astype(str).str.strip()
     held = sorted(names.unique())
@@ -166,7 +184,7 @@ def _of_model(frame: pd.DataFrame, model: str | None, label: str) -> pd.DataFram
     chosen = frame[names.str.casefold() == str(model).strip().casefold()]
     if chosen.empty:
         said = f"no rows of {model}" if model is not None else "rows of several models; say which"
-        raise UnreadableFileError(f"{label}: {said}; it holds {', '.join(held[:8])}{' and more' if len(held) > 8 else ''}")
+        raise UnreadableFileError(f"{label}: {said}; it holds {names_shown(held)}")
     return chosen
 
 
@@ -174,8 +192,8 @@ def _whole(frame: pd.DataFrame, column: str, high: float, label: str) -> Array:
     """A column as whole numbers from 0 to `high`; the first row that is none is named."""
     if column not in frame:
         wanted = "layer, expert, assignments (counts) or request, token, layer, expert (a trace)"
-        raise UnreadableFileError(f"{label}: no column {column}; it needs {wanted}, and has {', '.join(map(str, frame.columns[:12]))}")
-    values = pd.to_numeric(frame[column], errors="coerce").to_numpy(float)
+        raise UnreadableFileError(f"{label}: no column {column}; it needs {wanted}, and has {names_shown(frame.columns)}")
+    values = floats(frame[column])
     with np.errstate(invalid="ignore"):
         bad = np.flatnonzero(~((values >= 0) & (values <= high) & (values == np.floor(values))))
     if bad.size:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from physics.readers import MAX_UNPACKED_BYTES, UnreadableFileError, csv_frame, file_bytes
+from physics.readers import MAX_UNPACKED_BYTES, UnreadableFileError, csv_frame, file_bytes, floats, names_shown
 from physics.traces import MAX_REQUESTS, MAX_TOKENS, Trace, from_columns
 
 Array = np.ndarray[Any, Any]
@@ -125,7 +125,7 @@ def _found_columns(frame: pd.DataFrame, label: str, mapping: Mapping[str, str]) 
         if meaning not in COLUMNS:
             raise UnreadableFileError(f"{label}: {str(meaning)[:40]!r} is no meaning of a column; they are {', '.join(COLUMNS)}")
         if str(column).strip().lower() not in held:
-            raise UnreadableFileError(f"{label}: no column {str(column)[:40]!r}; it has {', '.join(list(held)[:12])}")
+            raise UnreadableFileError(f"{label}: no column {str(column)[:40]!r}; it has {names_shown(held)}")
         found[meaning] = str(column).strip().lower()
     for meaning, names in COLUMNS.items():
         match = next((name for name in names if name in held), None)
@@ -133,12 +133,12 @@ def _found_columns(frame: pd.DataFrame, label: str, mapping: Mapping[str, str]) 
             found.setdefault(meaning, match)
     sized = "input_tokens" in found or {"new_tokens", "prefix_tokens"} <= set(found)
     if not sized or ("time_s" not in found and "turn" not in found):
-        raise UnreadableFileError(f"{label}: it needs {WANTED}; it has {', '.join(list(held)[:12])}")
+        raise UnreadableFileError(f"{label}: it needs {WANTED}; it has {names_shown(held)}")
     return found
 
 
 def _numbers(frame: pd.DataFrame, column: str, label: str, low: float, high: float, whole: bool) -> Array:
-    values = pd.to_numeric(frame[column], errors="coerce").to_numpy(float)
+    values = floats(frame[column])
     with np.errstate(invalid="ignore"):
         sound = (values >= low) & (values <= high) & (np.floor(values) == values if whole else np.isfinite(values))
     bad = np.flatnonzero(~sound)
