@@ -164,10 +164,15 @@ class Step:
 
 def steps(s: Snapshot) -> dict[str, Step]:
     """Sharing in a decode step, a midfill and a prefill of the scenario."""
-    held, scenario, found = bank(s), s.scenario, {}
-    for name, each in zip(STEPS, (1, scenario.new_tokens, scenario.prefill_tokens), strict=True):
-        tokens = float(scenario.batch * each)
-        distinct = distinct_at(routing_of(s), held, scenario.batch, each)
+    return _steps(bank(s), routing_of(s), s.scenario.batch, s.scenario.new_tokens, s.scenario.prefill_tokens)
+
+
+@lru_cache(maxsize=64)
+def _steps(held: Bank, routing: physics.Routing, batch: int, new_tokens: int, prompt_tokens: int) -> dict[str, Step]:
+    found = {}
+    for name, each in zip(STEPS, (1, new_tokens, prompt_tokens), strict=True):
+        tokens = float(batch * each)
+        distinct = distinct_at(routing, held, batch, each)
         alone = distinct_at(physics.Routing.uniform(), held, tokens, 1)
         found[name] = Step(tokens, distinct, held.top_k * tokens / distinct, held.top_k * tokens / alone)
     return found
@@ -176,20 +181,19 @@ def steps(s: Snapshot) -> dict[str, Step]:
 # ------------------------------------------------------------------------------------------------------------------- traffic
 def traffic(s: Snapshot) -> dict[str, Array]:
     """Bytes per token of a decode step along BATCHES: experts, shared weights, KV, and experts if dealt round robin [B/token]."""
-    plain = s.scenario.replace(batch=1)
-    return _traffic(plain) | {"balanced": _traffic(plain.replace(routing="round_robin"))["experts"]}
+    # Weights hang on neither context nor placement; KV per token hangs on no batch.
+    one: dict[str, Any] = dict.fromkeys(("batch", "context_tokens", "new_tokens", "prompt_tokens", "pipeline_depth", "gpus_per_stage"), 1)
+    plain = s.scenario.replace(**one, kv_bytes_per_token=None)
+    kv = float(s.results["kv_bytes"][physics.REGIMES.index("decode_attention")]) / s.scenario.batch
+    balanced = _weights_per_token(plain.replace(routing="round_robin"))["experts"]
+    return _weights_per_token(plain) | {"kv": np.full(BATCHES.size, kv), "balanced": balanced}
 
 
 @lru_cache(maxsize=32)
-def _traffic(scenario: physics.Scenario) -> dict[str, Array]:
-    arrays = sweep_arrays(scenario, columns=("weight_bytes", "kv_bytes"), batch=BATCHES)
-    per_token = {name: np.asarray(arrays[name]) / BATCHES[:, None] for name in ("weight_bytes", "kv_bytes")}
+def _weights_per_token(scenario: physics.Scenario) -> dict[str, Array]:
+    weights = np.asarray(sweep_arrays(scenario, columns="weight_bytes", batch=BATCHES)["weight_bytes"]) / BATCHES[:, None]
     index = {name: i for i, name in enumerate(physics.REGIMES)}
-    return {
-        "experts": per_token["weight_bytes"][:, index["decode_experts"]],
-        "shared": per_token["weight_bytes"][:, index["decode_shared"]],
-        "kv": per_token["kv_bytes"][:, index["decode_attention"]],
-    }
+    return {"experts": weights[:, index["decode_experts"]], "shared": weights[:, index["decode_shared"]]}
 
 
 def pays_from(s: Snapshot) -> tuple[float, float]:
@@ -203,14 +207,13 @@ def _pays(routing: physics.Routing, n_experts: int, top_k: int) -> tuple[float, 
     found = []
     for share in PAYS:
         low, high = 0.0, float(np.log(1e9))
-        for _ in range(60):
-            middle = 0.5 * (low + high)
-            batch = float(np.exp(middle))
-            if float(routing.distinct_experts(n_experts, top_k, batch, 1.0)) > share * top_k * batch:
-                low = middle
-            else:
-                high = middle
-        found.append(float(np.exp(high)))
+        for _ in range(4):  # the share falls with the batch: bracketed ever closer, 200 batches at a time
+            logs = np.linspace(low, high, 201)
+            batches = np.exp(logs)
+            left = np.asarray(routing.distinct_experts(n_experts, top_k, batches, 1.0)) > share * top_k * batches
+            last = int(np.flatnonzero(left)[-1]) if left.any() else 0
+            low, high = float(logs[last]), float(logs[min(last + 1, 200)])
+        found.append(float(np.exp(0.5 * (low + high))))
     return found[0], found[1]
 
 
@@ -284,16 +287,22 @@ def layer_inclusion(routing: physics.Routing, n_experts: int, top_k: int) -> Arr
     return np.asarray(row if routing.numbers else row[np.random.default_rng(0).permutation(n_experts)])
 
 
-@lru_cache(maxsize=32)
-def _spread(routing: physics.Routing, n_experts: int, top_k: int, n_gpus: int, n_slots: int) -> Spread:
+@lru_cache(maxsize=64)
+def _placed(routing: physics.Routing, n_experts: int, top_k: int, n_gpus: int, n_slots: int) -> tuple[Array, tuple[physics.Placement, ...]]:
+    """Inclusion of the layer shown, and where its experts lie: in order, and with replicas."""
     chances = layer_inclusion(routing, n_experts, top_k)
     plain = physics.contiguous_placement(n_experts, n_gpus)
-    packed = physics.replicated_placement(chances, n_gpus, n_slots)
-    loads = [np.sort(_gpu_load(place, chances))[::-1] for place in (plain, packed)]
+    return chances, (plain, physics.replicated_placement(chances, n_gpus, n_slots))
+
+
+@lru_cache(maxsize=32)
+def _spread(routing: physics.Routing, n_experts: int, top_k: int, n_gpus: int, n_slots: int) -> Spread:
+    chances, places = _placed(routing, n_experts, top_k, n_gpus, n_slots)
+    loads = [np.sort(_gpu_load(place, chances))[::-1] for place in places]
     even_tokens = top_k * LOAD_TOKENS / n_gpus
     touched = np.asarray(routing.distinct_experts(n_experts, top_k, LOAD_TOKENS, 1.0)) / n_gpus
-    tokens = [np.asarray(physics.expected_max_tokens(chances, place, LOAD_TOKENS)) / even_tokens for place in (plain, packed)]
-    reads = [np.asarray(physics.expected_max_distinct_experts(chances, place, LOAD_TOKENS)) / touched for place in (plain, packed)]
+    tokens = [np.asarray(physics.expected_max_tokens(chances, place, LOAD_TOKENS)) / even_tokens for place in places]
+    reads = [np.asarray(physics.expected_max_distinct_experts(chances, place, LOAD_TOKENS)) / touched for place in places]
     equal = _equal(n_experts, top_k, n_gpus)
     return Spread(n_slots, loads[0], loads[1], tokens[0], tokens[1], equal, reads[0], reads[1])
 
@@ -312,8 +321,7 @@ def _gpu_load(place: physics.Placement, chances: Array) -> Array:
 def _stragglers_at(
     routing: physics.Routing, n_experts: int, top_k: int, n_gpus: int, n_slots: int, tokens: float
 ) -> tuple[float, float, float, float, float]:
-    chances = layer_inclusion(routing, n_experts, top_k)
-    places = physics.contiguous_placement(n_experts, n_gpus), physics.replicated_placement(chances, n_gpus, n_slots)
+    chances, places = _placed(routing, n_experts, top_k, n_gpus, n_slots)
     equal = np.full(n_experts, top_k / n_experts)
     most = [float(physics.expected_max_tokens(chances, place, tokens)) for place in places]
     reads = [float(physics.expected_max_distinct_experts(chances, place, tokens)) for place in places]

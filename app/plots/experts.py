@@ -66,7 +66,7 @@ def distinct_columns(s: Snapshot) -> Columns:
     last = int(np.flatnonzero(inside)[-1])
     x, low, high = (np.where(inside, values, values[last]) for values in (b.TOKENS, low, high))
     data["band"] = {"x": np.concatenate([x, x[::-1]]), "y": np.concatenate([low, high[::-1]])}
-    return data | _step_points(s, box, "distinct", curves)
+    return data | _step_points(s, box, "distinct", curves, data)
 
 
 def _line_columns(s: Snapshot, curves: dict[str, np.ndarray], box: Limits, apart: Any) -> dict[str, dict[str, Any]]:
@@ -79,7 +79,9 @@ def _line_columns(s: Snapshot, curves: dict[str, np.ndarray], box: Limits, apart
     return data
 
 
-def _step_points(s: Snapshot, box: Limits, field: str, curves: dict[str, np.ndarray]) -> dict[str, dict[str, Any]]:
+def _step_points(
+    s: Snapshot, box: Limits, field: str, curves: dict[str, np.ndarray], lines: dict[str, dict[str, Any]]
+) -> dict[str, dict[str, Any]]:
     """Where the scenario's own steps are, those within the curves' reach, and their names where no line is covered."""
     found, end = b.steps(s), tokens_shown(s)
     inside = np.array([found[name].tokens <= end for name in b.STEPS])
@@ -87,12 +89,14 @@ def _step_points(s: Snapshot, box: Limits, field: str, curves: dict[str, np.ndar
     y = np.where(inside, [float(getattr(found[name], field)) for name in b.STEPS], math.nan)
     words = [SHOWN_STEPS[name] if shown else "" for name, shown in zip(b.STEPS, inside, strict=True)]
     to_log, from_log = (_curved(box), _straight(box)) if field == "distinct" else (np.asarray, np.asarray)
-    at = np.arange(0, int((end >= b.TOKENS).sum()) - 4, 4)
+    at = np.arange(0, int((end >= b.TOKENS).sum()) - 9, 9)
     strokes = [
-        (b.TOKENS[i], float(to_log(curves[name][i])), b.TOKENS[i + 4], float(to_log(curves[name][i + 4]))) for name in b.LINES for i in at
+        (b.TOKENS[i], float(to_log(curves[name][i])), b.TOKENS[i + 9], float(to_log(curves[name][i + 9]))) for name in b.LINES for i in at
     ]
+    named = [lines[f"name {name}"] for name in b.LINES]
+    standing = [(name["x"][0], float(to_log(name["y"][0])), name["text"][0], 1) for name in named]
     heights = (float(to_log(box[2])), float(to_log(box[3])))
-    place_x, place_y = beside_points(x, to_log(y), words, (box[0], box[1], *heights), strokes=strokes)
+    place_x, place_y = beside_points(x, to_log(y), words, (box[0], box[1], *heights), standing, strokes)
     data: dict[str, dict[str, Any]] = {}
     for i, name in enumerate(b.STEPS):
         data[f"step {name}"] = {"x": [x[i]], "y": [y[i]]}
@@ -153,7 +157,8 @@ def shared_limits(s: Snapshot) -> Limits:
 def shared_columns(s: Snapshot) -> Columns:
     """Four lines, the regimes that lie in view, and names."""
     box, curves = shared_limits(s), shared_curves(s)
-    return _line_columns(s, curves, box, spread) | _step_points(s, box, "shared", curves)
+    data = _line_columns(s, curves, box, spread)
+    return data | _step_points(s, box, "shared", curves, data)
 
 
 def shared_build(s: Snapshot) -> hv.Overlay:
@@ -207,8 +212,8 @@ def _pays_columns(s: Snapshot, lines: dict[str, np.ndarray], box: Limits) -> dic
     y = np.interp(np.log(x), np.log(b.BATCHES), lines["experts"])
     words = [f"{text} from {batch:,}" if batch <= b.BATCHES[-1] else "" for text, batch in zip(("−10 %", "half"), batches, strict=True)]
     strokes = [
-        (float(b.BATCHES[i]), float(values[i]), float(b.BATCHES[i + 8]), float(values[i + 8]))
-        for values in lines.values() for i in range(0, len(b.BATCHES) - 8, 8)
+        (float(b.BATCHES[i]), float(values[i]), float(b.BATCHES[i + 12]), float(values[i + 12]))
+        for values in lines.values() if values[-1] > 0.0 for i in range(0, len(b.BATCHES) - 12, 12)
     ]  # fmt: skip
     strokes.append((s.scenario.batch, box[2], s.scenario.batch, box[3]))
     place_x, place_y = beside_points(x, y, words, box, strokes=strokes)

@@ -146,6 +146,9 @@ FORMS: dict[str, tuple[str, str, str]] = {
 """Columns of `ObservedRouting.within_request` as lines; the measured distinct experts are points."""
 
 
+_NOTHING = pd.DataFrame({"tokens": WINDOWS} | {name: np.full(len(WINDOWS), math.nan) for name in ("measured", *FORMS)})
+
+
 @lru_cache(maxsize=4)
 def within_request(observed: physics.ObservedRouting) -> pd.DataFrame:
     """Distinct experts of windows of one request, measured and by each form, WINDOWS long where requests are; NaN beyond."""
@@ -154,7 +157,7 @@ def within_request(observed: physics.ObservedRouting) -> pd.DataFrame:
 
 def _forms(s: Snapshot) -> pd.DataFrame:
     if s.observed is None or s.observed.chosen is None:
-        return pd.DataFrame({"tokens": WINDOWS} | {name: np.full(len(WINDOWS), math.nan) for name in ("measured", *FORMS)})
+        return _NOTHING
     return within_request(s.observed)
 
 
@@ -169,8 +172,9 @@ def proof_columns(s: Snapshot) -> Columns:
     """Measured windows and the forms."""
     frame, box = _forms(s), proof_limits(s)
     data: dict[str, dict[str, Any]] = {name: {"x": frame["tokens"], "y": frame[name]} for name in ("measured", *FORMS)}
-    ends = {name: frame[name].dropna() for name in ("measured", *FORMS)}
-    heights = spread([float(values.iloc[-1]) if len(values) else math.nan for values in ends.values()], box[2:])
+    lines = {name: frame[name].to_numpy(float) for name in ("measured", *FORMS)}
+    ends = {name: values[np.isfinite(values)] for name, values in lines.items()}
+    heights = spread([float(values[-1]) if values.size else math.nan for values in ends.values()], box[2:])
     for name, height in zip(ends, heights, strict=True):
         text = ("measured" if name == "measured" else FORMS[name][2]) if math.isfinite(height) else ""
         data[f"name {name}"] = {"x": [300.0], "y": [height], "text": [text]}
