@@ -227,4 +227,4 @@ def tiers(s: Snapshot) -> str:
     asked = f" No source states a capacity of {bold(', '.join(blank))}: give one to use it in the replay by capacity." if blank else ""
     powers = all(math.isnan(t.w_per_gb) for t in s.sessions.tiers)
     held = " No power of holding is stated either: joules count it once you give it." if powers else ""
-    return f"Numbers per accelerator, with their sources on hover; a blank counts as nothing.{asked}{held}"
+    return f"Per accelerator; click a number for its source. A blank counts as nothing.{asked}{held}"

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,14 +25,14 @@ COMPACTIONS = {"250k": "at 250k tokens", "1M": "at 1M tokens", "none": "never"}
 CONVERSATIONS = {"heaviest": "the heaviest", "typical": "a typical one"}
 SYNTHETIC = 200
 """Conversations of the synthetic workload the page opens on."""
-IDLE = np.geomspace(1.0, 1e8, 97)
+IDLE = np.geomspace(0.1, 1e8, 109)
 LENGTHS = np.geomspace(1e3, 1e6, 61)
 CAPACITY_TOKENS = np.geomspace(3e4, 3e9, 121)
 RANGES: Mapping[str, tuple[float, float]] = {
-    "conversations_per_h": (0.1, 1e5),
-    "prefix_limit_tokens": (0, 1e7),
-    "large_limit_tokens": (1, 1e7),
-    "ttl_s": (0.1, 1e8),
+    "conversations_per_h": (0.1, 1e4),
+    "prefix_limit_tokens": (0, 131_072),
+    "large_limit_tokens": (10, 1e5),
+    "ttl_s": (1.0, 604_800.0),
     "stall_frac": (0.0, 1.0),
     "summary_tokens": (1, 1e6),
 }

@@ -20,6 +20,7 @@ from app.pages.sessions_tables import (
     percentile_rows,
     replay_frame,
     replay_rows,
+    sources_of,
     tier_frame,
     tier_rows,
 )
@@ -27,6 +28,7 @@ from app.plots import sessions, waiting
 from app.sessions import CAPACITY_TOKENS, IDLE, LENGTHS
 from app.shell import Card, cards, offer_code, table_card
 from app.state import Snapshot
+from physics.tiers import LABELS
 
 
 class SessionsPage:
@@ -55,7 +57,9 @@ class SessionsPage:
         self.growth = self._card(
             "When does compaction pay?", sessions.CONTEXT, self._timeline_csv, recipe.timeline_lines, "timeline", controls=timeline
         )
-        self.waits = self._card("What does a turn take?", sessions.WAITS, self._timeline_csv, recipe.timeline_lines, "turns")
+        self.waits = self._card(
+            "What does a turn take?", sessions.WAITS, self._timeline_csv, recipe.timeline_lines, "turns", controls=self.controls.turns
+        )
         self.map = self._card(
             "Where should a blob of KV wait?",
             waiting.MAP,
@@ -73,7 +77,8 @@ class SessionsPage:
             code=lambda: recipe.replay_lines(self.explorer.snapshot), file_stem="replay", span=True, controls=self.controls.replay,
         )  # fmt: skip
         offer_code(self.replay, self._show_panel)
-        self.tier_table = DataTable(columns=TIER_COLUMNS, rows=tier_rows(s), clickable=False)
+        self.tier_table = DataTable(columns=TIER_COLUMNS, rows=tier_rows(s))
+        self.tier_table.on_cell(lambda name, _: self._show_panel(f"{LABELS[name]}: where its numbers come from", sources_of(name)))
         self.tiers = table_card(self.tier_table, "What do the tiers offer?", csv=self._tiers_csv, file_stem="tiers")
         self.live.listen(self.name, self.show)
         self.show(s)

@@ -25,13 +25,13 @@ HELP = (
     "block hashes (timestamp, input_length, output_length, hash_ids); .gz is read too. It stays in this session."
 )
 SLIDERS: dict[str, tuple[str, list[float], str]] = {
-    "conversations_per_h": ("conversations/h", decimal_stops(0.1, 1e5, (1, 1.5, 2, 3, 4, 6, 8)), "log"),
+    "conversations_per_h": ("an hour", decimal_stops(0.1, 1e4, (1, 1.5, 2, 3, 4, 6, 8)), "log"),
     "prefix_limit_tokens": (
         "tokens",
         [0.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0, 16_384.0, 32_768.0, 65_536.0, 131_072.0],
         "linear",
     ),
-    "large_limit_tokens": ("tokens", decimal_stops(10, 1e6, (1, 2, 3, 5, 7)), "log"),
+    "large_limit_tokens": ("tokens", decimal_stops(10, 1e5, (1, 2, 3, 5, 7)), "log"),
     "ttl_s": (
         "s",
         [1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 7200.0, 21_600.0, 86_400.0, 604_800.0],
@@ -61,7 +61,8 @@ class Controls:
         self.summary = self._text("summary_tokens", "not counted")
         self.summary.param.watch(lambda event: self._typed_summary(event.new), "value")
         self.trace = self._trace_controls()
-        self.timeline = _row(self.selects["conversation"], self.selects["compaction"], self.summary)
+        self.timeline = _row(self.selects["compaction"], self.summary, narrow=True)
+        self.turns = _row(self.selects["conversation"], narrow=True)
         self.map = _row(self.selects["waiting_measure"], self.sliders["stall_frac"])
         self.replay = _row(self.selects["policy"], self.sliders["ttl_s"])
         self.tier_card = self._tier_card()
@@ -224,5 +225,6 @@ class Controls:
         self._quiet = quiet
 
 
-def _row(*widgets: Any) -> pn.Column:
-    return pn.Column(*widgets, styles=_ROW, sizing_mode="stretch_width", margin=(2, 0, 6, 0))
+def _row(*widgets: Any, narrow: bool = False) -> pn.Column:
+    styles = _ROW | ({"grid-template-columns": "repeat(auto-fill, minmax(150px, 1fr))"} if narrow else {})
+    return pn.Column(*widgets, styles=styles, sizing_mode="stretch_width", margin=(2, 0, 6, 0))

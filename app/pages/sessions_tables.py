@@ -8,11 +8,12 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from app.components import Column, Row, column
+from app.components import Block, Column, Row, column
 from app.quantities import DASH, format_exact, format_quantity
 from app.sentences import share_text
 from app.sessions import duration, tier_changes
 from app.state import Snapshot
+from physics.catalog import source_keys, sources
 from physics.catalog import tier_rows as sourced_rows
 from physics.request_costs import kv_links
 from physics.tiers import LABELS, Tier
@@ -21,7 +22,7 @@ QUANTITIES: Mapping[str, str] = {
     "input_tokens": "Input", "prefix_tokens": "Cached prefix", "new_tokens": "New tokens", "output_tokens": "Output",
     "idle_s": "Idle between turns",
 }  # fmt: skip
-_SHOWN = {"mean": "Mean", "p1": "1 %", "p10": "10 %", "p50": "Half", "p90": "90 %", "p99": "99 %"}
+_SHOWN = {"mean": "Mean", "p1": "1 %", "p10": "10 %", "p50": "Median", "p90": "90 %", "p99": "99 %"}
 PERCENTILE_COLUMNS: list[Column] = [
     column("quantity", "Of a request", align="left"),
     *(column(key, word, hint="" if key == "mean" else "So many of the requests have at most this") for key, word in _SHOWN.items()),
@@ -102,10 +103,10 @@ TIER_FIELDS: Mapping[str, tuple[str, str]] = {
 """Label and unit of each number of a tier; energy is written per bit, as sources do."""
 TIER_COLUMNS: list[Column] = [
     column("tier", "Per accelerator", align="left"), *(column(key, label) for key, (label, _) in TIER_FIELDS.items()),
-    column("source", "Source", align="left"),
 ]  # fmt: skip
 _QUANTITY = {
-    "capacity": "capacity", "bandwidth": "bandwidth", "latency": "latency", "energy": "energy", "price": "price",
+    "capacity_bytes": "capacity", "bytes_per_s": "bandwidth", "latency_s": "latency", "j_per_byte": "energy", "usd_per_gb": "price",
+    "w_per_gb": "power",
 }  # fmt: skip
 
 
@@ -126,20 +127,36 @@ def tier_rows(s: Snapshot) -> list[Row]:
     for tier in s.sessions.tiers:
         own = changed.get(tier.name, {})
         cells = [tier_value(tier, field) + (" (yours)" if field in own else "") for field in TIER_FIELDS]
-        rows.append(Row(key=tier.name, cells=[LABELS[tier.name], *cells, _sources(tier.name)], color=""))
+        rows.append(Row(key=tier.name, cells=[LABELS[tier.name], *cells], color=""))
     return rows
 
 
-def _sources(name: str) -> str:
+def sources_of(name: str) -> list[Block]:
+    """Blocks of the side panel: each number of a tier with its source and note."""
     if name == "hbm":
-        return "the machine; price is its rent over five years"
-    rows = [row for row in sourced_rows() if row["tier"] == name]
-    return "; ".join(f"{_QUANTITY[row['quantity']]}: {row['source']}" for row in rows)
+        text = "Capacity, bandwidth and energy are the machine's; the price is its rent over the time the other tiers are written off."
+        return [Block(kind="text", text=text)]
+    rows = [row for row in sourced_rows() if row["tier"] in (name, "all")]
+    terms = []
+    for row in rows:
+        key = next(iter(source_keys(row["source"])))
+        made = f"; {row['derivation']}" if row["derivation"] else ""
+        terms.append(
+            (row["quantity"], f"{row['value']} {row['unit']}", row["note"] + made, f"{row['confidence']}: {sources()[key]['citation']}")
+        )
+    unknown = [label.lower() for key, (label, _) in TIER_FIELDS.items() if _QUANTITY[key] not in {row["quantity"] for row in rows}]
+    blocks = [Block(kind="terms", rows=terms)]
+    if unknown:
+        blocks.append(
+            Block(kind="text", text=f"No source was found for: {', '.join(unknown)}. A blank counts as nothing until you give it.")
+        )
+    return blocks
 
 
 def tier_frame(s: Snapshot) -> pd.DataFrame:
     """The tiers' numbers in base units, with sources."""
-    rows = [{"tier": t.name} | {field: getattr(t, field) for field in TIER_FIELDS} | {"source": _sources(t.name)} for t in s.sessions.tiers]
+    cited = {t.name: "; ".join(row["source"] for row in sourced_rows() if row["tier"] == t.name) for t in s.sessions.tiers}
+    rows = [{"tier": t.name} | {field: getattr(t, field) for field in TIER_FIELDS} | {"source": cited[t.name]} for t in s.sessions.tiers]
     return pd.DataFrame(rows)
 
 

@@ -30,7 +30,8 @@ KIND_NAMES = {
     "decode_shared": ("decode shared", "decode_shared", 0.55),
 }
 """Name, colour and opacity of each kind of work."""
-_KEY_X = (0.0, 0.085, 0.17, 0.375, 0.55, 0.705)
+_KEY_PLACES = ((0.0, 0.95), (0.2, 0.95), (0.36, 0.95), (0.0, 0.25), (0.36, 0.25), (0.69, 0.25))
+"""Where the names stand above the bars: fills, and decode below them."""
 
 
 def mix_columns(s: Snapshot) -> Columns:
@@ -64,11 +65,11 @@ def mix_build(s: Snapshot) -> hv.Overlay:
         rectangles = hv.Rectangles(sides, ["x0", "y0", "x1", "y1"], label=f"bar {kind}")
         parts.append(rectangles.opts(color=line(color), fill_alpha=alpha, line_alpha=0.0))
     parts += [texts(data[f"share {kind}"], f"share {kind}", "text", text_font_size="11px") for kind in KINDS]
-    for x, (name, color, _) in zip(_KEY_X, KIND_NAMES.values(), strict=True):
-        key = hv.Labels(([x], [len(MIX) - 0.35], [name]), ["x", "y"], "text")
+    for (x, row), (name, color, _) in zip(_KEY_PLACES, KIND_NAMES.values(), strict=True):
+        key = hv.Labels(([x], [len(MIX) - 0.6 + row], [name]), ["x", "y"], "text")
         parts.append(key.opts(text_color=ink(color), text_align="left", text_baseline="middle", text_font_size="12px"))
     frame = shared_options(
-        min_height=300, hooks=[_name_rows], xlim=(0.0, 1.0), ylim=(-0.6, len(MIX)), xlabel="Share of the trace, %",
+        min_height=300, hooks=[_name_rows], xlim=(0.0, 1.0), ylim=(-0.6, len(MIX) + 0.7), xlabel="Share of the trace, %",
         xformatter=tick_formatter("%"), xticks=[0, 0.25, 0.5, 0.75, 1.0],
     )  # fmt: skip
     return hv.Overlay(parts).opts(frame)
@@ -79,10 +80,11 @@ MIX_PICTURE: Picture[Snapshot] = Picture(mix_build, mix_columns, min_height=300)
 # ---------------------------------------------------------------------------------------------------------------- density
 SHOWN = 1200
 """Requests drawn, evenly chosen over the trace."""
-BOX: Limits = (100.0, 3e6, 10.0, 1e6)
+BOX: Limits = (100.0, 1e6, 10.0, 1e6)
 INTENSITIES = (100.0, 300.0, 1000.0, 3000.0)
 _POINT_KINDS = ("prefill", "midfill", "midfill_large")
-_RIGHT = 1e6
+LEVELS_AT = 200.0
+"""Prefix at which the lines of equal intensity are named: few requests have so short a one [token]."""
 
 
 def density_columns(s: Snapshot) -> Columns:
@@ -108,14 +110,14 @@ def _intensity_lines(s: Snapshot) -> dict[str, dict[str, Any]]:
     data: dict[str, dict[str, Any]] = {}
     heights = []
     for name, value in levels.items():
-        known = math.isfinite(value) and value > 0 and (name == "ridge" or abs(math.log(value / ridge)) > 0.12)
+        known = math.isfinite(value) and value > 0 and (name == "ridge" or abs(math.log(value / ridge)) > 0.4)
         new = s.sessions.new_tokens_at_intensity(value, PREFIXES) if known else np.full(len(PREFIXES), np.nan)
         new = np.where((new >= BOX[2]) & (new <= BOX[3]), new, np.nan)
         data[f"intensity {name}"] = {"x": PREFIXES, "y": new}
-        heights.append(new[-1])
+        heights.append(float(np.interp(LEVELS_AT, PREFIXES, new)) * 1.28)
     for (name, value), height in zip(levels.items(), spread(heights, BOX[2:]), strict=True):
-        word = f"ridge, {value:,.0f}" if name == "ridge" else f"{value:,.0f} FLOP/B"
-        data[f"level {name}"] = {"x": [_RIGHT * 1.08], "y": [height], "text": [word if math.isfinite(height) else ""]}
+        word = f"ridge, {value:,.0f} FLOP/B" if name == "ridge" else f"{value:,.0f} FLOP/B"
+        data[f"level {name}"] = {"x": [LEVELS_AT], "y": [height], "text": [word if math.isfinite(height) else ""]}
     return data
 
 
@@ -141,7 +143,7 @@ def density_build(s: Snapshot) -> hv.Overlay:
         label = hv.Labels(([x], [y], [word]), ["x", "y"], "text")
         parts.append(label.opts(text_color=ink(color), text_align="left", text_baseline="middle", text_font_size="12px"))
     frame = shared_options(
-        min_height=380, logx=True, logy=True, xlim=(BOX[0], 9e6), ylim=BOX[2:], xlabel="Cached prefix, tokens (left edge: nothing cached)",
+        min_height=380, logx=True, logy=True, xlim=BOX[:2], ylim=BOX[2:], xlabel="Cached prefix, tokens (left edge: nothing cached)",
         ylabel="New tokens", xformatter=tick_formatter("tokens"), yformatter=tick_formatter("tokens"),
     )  # fmt: skip
     return hv.Overlay(parts).opts(frame)
@@ -174,7 +176,7 @@ def _turn_end(s: Snapshot) -> float:
 def context_limits(s: Snapshot) -> Limits:
     """All turns, with room for names, up to a little above the longest context."""
     top = float(s.sessions.plain["context_tokens"].max())
-    return 0.0, _turn_end(s) * 1.24, 0.0, top * 1.12
+    return 0.0, _turn_end(s) * 1.36, 0.0, top * 1.12
 
 
 def context_columns(s: Snapshot) -> Columns:
@@ -210,7 +212,7 @@ def context_build(s: Snapshot) -> hv.Overlay:
 
 
 CONTEXT: Picture[Snapshot] = Picture(context_build, context_columns, context_limits, min_height=300)
-_WAITS = {"ttft_s": ("first token (TTFT)", "midfill"), "decode_s": ("decode", "decode_attention")}
+_WAITS = {"ttft_s": ("first token", "midfill"), "decode_s": ("decode", "decode_attention")}
 
 
 def waits_limits(s: Snapshot) -> Limits:
@@ -218,7 +220,7 @@ def waits_limits(s: Snapshot) -> Limits:
     values = np.concatenate([line[key] for line in timeline_lines(s).values() for key in _WAITS])
     seen = values[np.isfinite(values) & (values > 0)]
     low, high = (float(seen.min()), float(seen.max())) if seen.size else (0.01, 1.0)
-    return 0.0, _turn_end(s) * 1.34, 10.0 ** math.floor(math.log10(low)), 10.0 ** math.ceil(math.log10(high * 1.01))
+    return 0.0, _turn_end(s) * 1.42, 10.0 ** math.floor(math.log10(low)), 10.0 ** math.ceil(math.log10(high * 1.01))
 
 
 def waits_columns(s: Snapshot) -> Columns:
@@ -241,8 +243,8 @@ def waits_build(s: Snapshot) -> hv.Overlay:
     """The overlay of a snapshot."""
     data, box, parts = waits_columns(s), waits_limits(s), []
     for key, (_, color) in _WAITS.items():
-        parts.append(curve(data[f"plain {key}"], f"plain {key}", "muted", line_width=1.2))
-        parts.append(curve(data[f"compacted {key}"], f"compacted {key}", color, line_width=1.8))
+        parts.append(points(data[f"plain {key}"], f"plain {key}", "muted", size=3, fill_alpha=0.35, line_alpha=0.0))
+        parts.append(points(data[f"compacted {key}"], f"compacted {key}", color, size=4, fill_alpha=0.7, line_alpha=0.0))
         parts.append(texts(data[f"name {key}"], f"name {key}", color, text_align="left", text_font_size="11px"))
     parts.append(texts(data["withheld"], "withheld", "text"))
     frame = shared_options(

@@ -10,6 +10,7 @@ import numpy as np
 from bokeh.models import FixedTicker
 
 from app.picture import Columns, Limits, Picture
+from app.plots.labels import CHAR_PX, PLOT_PX
 from app.plots.marks import curve, texts
 from app.quantities import format_quantity
 from app.sessions import CAPACITY_TOKENS, IDLE, LENGTHS, duration, limit_at
@@ -17,14 +18,11 @@ from app.state import Snapshot
 from app.theme import line, shared_options, tick_formatter
 from physics.tiers import LABELS, TIERS
 
-IDLE_TICKS = {
-    1.0: "1 s", 10.0: "10 s", 60.0: "1 min", 600.0: "10 min", 3600.0: "1 h", 36_000.0: "10 h", 86_400.0: "1 day", 864_000.0: "10 days",
-    8.64e6: "100 days", 8.64e7: "1,000 days",
-}  # fmt: skip
+IDLE_TICKS = {1.0: "1 s", 60.0: "1 min", 3600.0: "1 h", 86_400.0: "1 day", 8.64e6: "100 days"}
 PLACES = {
-    "hbm": ("hbm", 0.75), "dram": ("hbm", 0.42), "pool": ("hbm", 0.24), "ssd": ("sram", 0.30), "discard": ("prefill", 0.30),
+    "hbm": ("hbm", 0.75), "dram": ("hbm", 0.42), "pool": ("hbm", 0.24), "ssd": ("sram", 0.30), "discard": ("muted", 0.28),
 }  # fmt: skip
-"""Colour and opacity of each place; to discard is to prefill again."""
+"""Colour and opacity of each place; what is discarded has none of memory."""
 BOX: Limits = (float(IDLE[0]), float(IDLE[-1]), float(LENGTHS[0]), float(LENGTHS[-1]))
 PERCENTILES = (50, 90, 99)
 
@@ -84,9 +82,10 @@ def _name_of(word: str, low: np.ndarray, high: np.ndarray) -> dict[str, Any]:
     """The name in the widest row of a region; none where it is too narrow."""
     with np.errstate(invalid="ignore"):
         width = np.log(high / low)
-    rows = np.arange(len(width)) - len(width) * 0.6
-    best = int(np.nanargmax(width - 0.002 * np.abs(rows))) if np.isfinite(width).any() else 0
-    if not np.isfinite(width[best]) or width[best] < 0.17 * len(word):
+    needed = CHAR_PX * (len(word) + 1) / PLOT_PX[0] * math.log(BOX[1] / BOX[0])
+    rows = np.abs(np.arange(len(width)) / len(width) - 0.5)
+    best = int(np.nanargmax(np.minimum(width, needed * 1.5) - needed * rows)) if np.isfinite(width).any() else 0
+    if not np.isfinite(width[best]) or width[best] < needed:
         return {"x": [math.nan], "y": [math.nan], "text": [""]}
     return {"x": [float(np.sqrt(low[best] * high[best]))], "y": [float(LENGTHS[best])], "text": [word]}
 
@@ -121,25 +120,16 @@ def reuse_columns(s: Snapshot) -> Columns:
     view = s.sessions
     data: dict[str, dict[str, Any]] = {"reuse": {"x": IDLE, "y": view.reused}}
     places = view.kept_tiers if view.chosen.policy == "thresholds" else ()
-    heights = (0.30, 0.22, 0.14, 0.06)
+    heights = (0.97, 0.89, 0.81, 0.73)
     for i, name in enumerate(TIERS):
         number = next((n for n, tier in enumerate(places) if tier.name == name), -1)
         at = limit_at(view, number) if number >= 0 else math.nan
         before = limit_at(view, number - 1) if number > 0 else 0.0
-        below = places[number + 1].name if 0 <= number < len(places) - 1 else "discard"
         shown = at > before and BOX[0] <= at <= BOX[1]
         data[f"limit {name}"] = {"x": [at if shown else math.nan] * 2, "y": [0.0, 1.0]}
-        word = f"{LABELS[name]} until {duration(at)}, then {LABELS[_next_used(view, places, number) or below]}" if shown else ""
-        data[f"limit name {name}"] = {"x": [1.25], "y": [heights[i]], "text": [word]}
+        word = f"{LABELS[name]} until {duration(at)}" if shown else ""
+        data[f"limit name {name}"] = {"x": [BOX[1] * 0.8], "y": [heights[i]], "text": [word]}
     return data
-
-
-def _next_used(view: Any, places: Any, number: int) -> str:
-    """The next tier that keeps anything for the typical context."""
-    for k in range(number + 1, len(places)):
-        if limit_at(view, k) > limit_at(view, number):
-            return str(places[k].name)
-    return "discard"
 
 
 def reuse_build(s: Snapshot) -> hv.Overlay:
@@ -148,7 +138,7 @@ def reuse_build(s: Snapshot) -> hv.Overlay:
     parts: list[Any] = [curve(data["reuse"], "reuse", "midfill", line_width=2.2)]
     for name in TIERS:
         parts.append(curve(data[f"limit {name}"], f"limit {name}", "text", line_width=1.2, line_dash="4 4"))
-        parts.append(texts(data[f"limit name {name}"], f"limit name {name}", "text", text_align="left", text_font_size="11px"))
+        parts.append(texts(data[f"limit name {name}"], f"limit name {name}", "text", text_align="right", text_font_size="11px"))
     frame = shared_options(
         min_height=300, hooks=[idle_ticks], logx=True, xlim=BOX[:2], ylim=(0.0, 1.05), xlabel="Idle for at least", ylabel="Used again, %",
         yformatter=tick_formatter("%"), yticks=[0, 0.25, 0.5, 0.75, 1.0],
@@ -178,7 +168,7 @@ def curve_limits(s: Snapshot) -> Limits:
     full = np.flatnonzero(y >= 0.9999 * y[-1])
     low = x[some[0]] if some.size else x[0]
     high = max([float(x[full[0]]) if full.size else float(x[-1]), *rooms(s).values()])
-    return 10.0 ** math.floor(math.log10(low)), 10.0 ** math.ceil(math.log10(high * 1.001)), 0.0, 1.12
+    return 10.0 ** math.floor(math.log10(low)), 10.0 ** math.ceil(math.log10(high * 30.0)), 0.0, 1.12
 
 
 def curve_columns(s: Snapshot) -> Columns:
@@ -189,9 +179,10 @@ def curve_columns(s: Snapshot) -> Columns:
     found = rooms(s)
     for i, name in enumerate(TIERS):
         at = found.get(name, math.nan)
-        data[f"room {name}"] = {"x": [at, at], "y": [0.0, 1.0]}
+        height = 0.08 + 0.13 * i  # a line starts above the names to its left
+        data[f"room {name}"] = {"x": [at, at], "y": [height - 0.05, 1.0]}
         word = f"{'' if name == 'hbm' else '+ '}{LABELS[name]} {format_quantity(at, 'B')}" if math.isfinite(at) else ""
-        data[f"room name {name}"] = {"x": [at / 1.12], "y": [0.34 - 0.09 * i], "text": [word]}
+        data[f"room name {name}"] = {"x": [at * 1.15], "y": [height], "text": [word]}
     return data
 
 
@@ -202,7 +193,7 @@ def curve_build(s: Snapshot) -> hv.Overlay:
     parts.append(hv.HLine(data["all"]["location"], label="all").opts(color=line("muted"), line_width=1.2, line_dash="2 4"))
     for name in TIERS:
         parts.append(curve(data[f"room {name}"], f"room {name}", "hbm", line_width=1.6))
-        parts.append(texts(data[f"room name {name}"], f"room name {name}", "text", text_align="right", text_font_size="11px"))
+        parts.append(texts(data[f"room name {name}"], f"room name {name}", "text", text_align="left", text_font_size="11px"))
     frame = shared_options(
         min_height=300, logx=True, xlim=box[:2], ylim=box[2:], xlabel="Capacity of one least-recently-used cache",
         ylabel="Input tokens found, %", xformatter=tick_formatter("B"), yformatter=tick_formatter("%"), yticks=[0, 0.25, 0.5, 0.75, 1.0],
