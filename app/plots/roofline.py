@@ -100,7 +100,8 @@ def _point_columns(s: Snapshot) -> dict[str, dict[str, Any]]:
     box, results = limits(s), s.results
     x, y = results["intensity_flops_per_byte"], rates(results, s.scenario.gpus_per_stage)
     x = np.where(x > 0.0, x, np.nan)
-    ridge, peak = results["ridge_flops_per_byte"], results["flops"] / (results["compute_s"] * s.scenario.gpus_per_stage)
+    with np.errstate(invalid="ignore"):  # a regime that computes nothing has no peak
+        ridge, peak = results["ridge_flops_per_byte"], results["flops"] / (results["compute_s"] * s.scenario.gpus_per_stage)
     trail_x, trail_y = _trail(s)
     columns: dict[str, dict[str, Any]] = {}
     estimated = estimate_rates(s)
