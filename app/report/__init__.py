@@ -7,6 +7,7 @@ file only looks them up. Heavy modules are imported when a report is made.
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import sys
 import time
@@ -40,20 +41,25 @@ def run(arguments: argparse.Namespace) -> int:
 
     start = time.monotonic()
     try:
+        _check_writable(arguments.output)
         snapshots, notices = opened(arguments.preset, arguments.state)
     except (ValueError, KeyError) as problem:
         print(f"report: {problem.args[0]}", file=sys.stderr)
         return 2
-    try:
-        write(arguments.output, *snapshots, notices=notices, command=command(arguments))
-    except OSError as problem:
-        print(f"report: {arguments.output} cannot be written ({problem.strerror}); name another file with -o", file=sys.stderr)
-        return 2
+    write(arguments.output, *snapshots, notices=notices, command=command(arguments))
     for notice in notices:
         print(f"report: {notice}", file=sys.stderr)
     size = arguments.output.stat().st_size / 1e6
     print(f"{arguments.output}: {size:.2f} MB in {time.monotonic() - start:.1f} s")
     return 0
+
+
+def _check_writable(path: Path) -> None:
+    """Say at once what would otherwise be found out after all is computed."""
+    folder = path.absolute().parent
+    if path.is_dir() or not folder.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
+        why = "it is a folder" if path.is_dir() else f"{folder} is no folder to write in"
+        raise ValueError(f"{path} cannot be written ({why}); name another file with -o")
 
 
 def command(arguments: argparse.Namespace) -> str:

@@ -65,7 +65,7 @@ class _Forked:
         with self._stream as stream:
             reply = stream.read()
         os.waitpid(self._child, 0)
-        return _opened(reply)
+        return answered(reply)
 
 
 class Apart:
@@ -79,7 +79,7 @@ class Apart:
         stream.flush()
 
     def result(self) -> Any:
-        return _opened(self._process.communicate()[0])
+        return answered(self._process.communicate()[0])
 
 
 def environment() -> dict[str, str]:
@@ -100,7 +100,8 @@ def _answer(work: Callable[..., Any], arguments: tuple[Any, ...]) -> bytes:
         return pickle.dumps((False, traceback.format_exc()))
 
 
-def _opened(reply: bytes) -> Any:
+def answered(reply: bytes) -> Any:
+    """What such a process gave; RuntimeError with its last words where it failed."""
     done, value = pickle.loads(reply) if reply else (False, "it ended without an answer")
     if not done:
         raise RuntimeError(f"the report's process failed: {value}")

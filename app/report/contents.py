@@ -121,3 +121,7 @@ def cell_inputs(results: Mapping[str, np.ndarray], i: int, name: str) -> np.ndar
     bound = results["bound_index"][:, i]
     share = np.take_along_axis(shares, bound[:, None].astype(np.int64), axis=1)[:, 0]
     return np.stack([bound, share, results["flops"][:, i] > 0], axis=-1)
+
+
+LEFT_OUT: frozenset[str] = frozenset()
+"""Pictures of the app that no report shows."""
