@@ -9,7 +9,7 @@ import panel as pn
 
 from app import explain, headline
 from app.chosen_parts import link_gaps
-from app.components import Notice
+from app.components import File, Notice
 from app.live import LivePages
 from app.pages import Context, PageView
 from app.pages.energy import EnergyPage
@@ -17,6 +17,7 @@ from app.pages.experts import ExpertsPage
 from app.pages.pipeline import PipelinePage
 from app.pages.regimes import RegimesPage
 from app.pages.sessions import SessionsPage
+from app.report.export import exported
 from app.shell import Page, Shell
 from app.sidebar import Sidebar
 from app.state import Choices, Explorer, Snapshot, from_query
@@ -73,6 +74,7 @@ class Session:
         shell.topbar.on_preset(lambda title: self.load(Choices.of_preset(self.titles[title])))
         shell.topbar.on_action("reset", lambda: self.load(Choices.of_preset(self.explorer.choices.preset)))
         shell.topbar.on_action("pin", self.pin)
+        shell.topbar.on_action("export", lambda: pn.state.execute(self.export))
         shell.headline.on_click(self._explain_tile)
         shell.tabs.param.watch(lambda event: self._turned(keys[event.new]), "chosen")
         return shell
@@ -120,6 +122,17 @@ class Session:
         on = self.explorer.snapshot.pinned is None
         self.explorer.pin(on)
         self.shell.topbar.press("pin", on)
+
+    async def export(self) -> None:
+        """Save the report of the present state in the browser."""
+        bar = self.shell.topbar
+        try:
+            text = await exported(self.explorer.snapshot)
+        except (RuntimeError, OSError):
+            bar.say("The report could not be made: try again, or use `python -m app report`")
+            return
+        bar.send_file(File("midfill-report.html", text, "text/html;charset=utf-8"))
+        bar.say(f"Report saved, {len(text.encode()) / 1e6:.1f} MB")
 
     def sync_address(self) -> None:
         """Write the state into the address, only when a change is committed: every write is an entry of the history."""
