@@ -36,10 +36,11 @@ def _estimates(s: Snapshot) -> dict[str, Tile]:
     found = {
         "ttft_s": (estimates.ttft(s), "TTFT", "s", s.turn.ttft_s),
         "tpot_s": (estimates.tpot(s), "TPOT", "s", s.turn.tpot_s),
-        "tokens_per_s_per_gpu": (estimates.throughput(s), "Decode", "tokens/s", s.turn.tokens_per_s_per_gpu),
+        "tokens_per_s_per_gpu": (estimates.throughput(s), "Decode", "tok/s", s.turn.tokens_per_s_per_gpu),
     }
+    each = {"tokens_per_s_per_gpu": " a GPU"}
     return {
-        key: tile(key, label, *interval.text(unit), "estimate", f"bound {format_quantity(bound, unit)}")
+        key: tile(key, label, *interval.text(unit), "estimate", f"bound {format_quantity(bound, unit)}{each.get(key, '')}")
         for key, (interval, label, unit, bound) in found.items()
         if interval is not None and math.isfinite(interval.value)
     }

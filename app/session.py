@@ -17,6 +17,7 @@ from app.pages.experts import ExpertsPage
 from app.pages.pipeline import PipelinePage
 from app.pages.regimes import RegimesPage
 from app.pages.sessions import SessionsPage
+from app.pages.validation import ValidationPage
 from app.report.export import exported
 from app.shell import Page, Shell
 from app.sidebar import Sidebar
@@ -28,7 +29,7 @@ WELCOME = (
     "**decode attention** and **decode experts**. Drag a slider to see what binds each of them on this machine; click any number in the "
     "table to see where it comes from."
 )
-PAGE_VIEWS: tuple[type[PageView], ...] = (RegimesPage, ExpertsPage, PipelinePage, EnergyPage, SessionsPage)
+PAGE_VIEWS: tuple[type[PageView], ...] = (RegimesPage, ExpertsPage, PipelinePage, EnergyPage, SessionsPage, ValidationPage)
 """The tabs, in order; a new page is one module and one entry here and in `state.PAGES`."""
 
 TILE_CELLS = {

@@ -47,7 +47,8 @@ QUANTITIES: Mapping[str, str] = {
 SAMPLES = 129
 DEPTHS = np.unique(np.geomspace(1, 64, 49).round())
 OPENING = "deepseek-v3-h200"
-PAGES = ("regimes", "experts", "pipeline", "energy", "sessions")
+ALL = "all"
+PAGES = ("regimes", "experts", "pipeline", "energy", "sessions", "validation")
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,9 @@ class Choices(SessionChoices):
     sram_chip_bytes: float | None = None
     leakage_w_per_gb: float = 0.0
     estimate: bool = False
+    measured_regime: str = ALL
+    measured_machine: str = ALL
+    measured_model: str = ALL
     sram_accounting: str | None = None
     axis: str = "context_tokens"
     quantity: str = "bytes"

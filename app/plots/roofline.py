@@ -112,6 +112,7 @@ def _point_columns(s: Snapshot) -> dict[str, dict[str, Any]]:
         columns[f"ghost {name}"] = _ghost(s, i)
         columns[f"estimate {name}"] = {"x": [x[i]], "y": [estimated[i]]}
     standing = [label for labels in _roof_labels(s) for label in labels if label[2]]
+    standing += [(x[i], estimated[i], "oo", 0) for i in range(len(REGIMES))]
     lines = [(X_LIMITS[0], X_LIMITS[0] * rate, box[3] / rate, box[3]) for rate, _ in _slopes(s) if rate > 0]
     lines += [(peak / lines[0][1] * X_LIMITS[0], peak, X_LIMITS[1], peak) for peak, _ in _ceilings(s) if peak > 0]
     label_x, label_y = beside_points(x, y, [NAMES[name] for name in REGIMES], box, standing, lines)

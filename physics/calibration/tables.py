@@ -14,7 +14,7 @@ import pandas as pd
 from physics.calibration.forms import SERVING
 from physics.calibration.kernel_fits import FORMS, POOLED, Scope, scopes
 from physics.calibration.kernel_study import KernelStudy
-from physics.calibration.serving_rows import reasons
+from physics.calibration.serving_rows import reasons as reasons_of_runs
 from physics.calibration.serving_study import LEFT_OUT, ServingStudy
 
 SOURCE = "aiconfigurator-measured"
@@ -123,17 +123,15 @@ def reason(row: Any) -> str:
 
     row: of a study's rows.
     """
-    if row.regime == "experts":
-        return "fewer experts awake on the timed rank than assumed: which idle experts take a handful of tokens is decided by ties"
-    if row.regime == "wide experts":
-        return "fewer experts awake, or fewer assignments, than the tokens that reach the rank let expect"
-    if row.regime == "MLA decode":
-        return "scores computed in FP8 on the FP8 cache, though labelled BF16"
-    if row.regime == "KDA decode":
-        return "state partly kept in the cache of the chip between runs"
-    if row.regime in ("TPOT", "TTFT"):
-        return "drafts accepted, or another parallelism than labelled"
-    return "entries chosen by several tokens read once: fewer distinct ones than independent choices give"
+    reasons = {
+        "experts": "fewer experts awake on the timed rank: ties decide",
+        "wide experts": "fewer experts awake than its tokens let expect",
+        "MLA decode": "FP8 scores, though labelled BF16",
+        "KDA decode": "state partly cached on the chip",
+        "TPOT": "drafts, or another parallelism than labelled",
+        "TTFT": "another parallelism than labelled",
+    }
+    return reasons.get(row.regime, "entries chosen by several tokens are read once")
 
 
 def findings(kernels: KernelStudy, serving: ServingStudy) -> pd.DataFrame:
@@ -169,7 +167,7 @@ def coverage(frames: dict[str, pd.DataFrame], kernels: KernelStudy, serving: Ser
 
 def _unmapped(name: str, frame: pd.DataFrame) -> list[tuple[str, int]]:
     if name == "serving_runs":
-        return [(str(why), int(count)) for why, count in reasons(frame).value_counts().sort_index().items() if why]
+        return [(str(why), int(count)) for why, count in reasons_of_runs(frame).value_counts().sort_index().items() if why]
     if name == "glm52_sparse_kernels":
         top = frame[frame["op_name"] == "glm5_topk_module"]
         zero = int((top["latency_ms"] == 0).sum())

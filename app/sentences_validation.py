@@ -1,0 +1,74 @@
+"""The answers of the Validation page in words."""
+
+from __future__ import annotations
+
+from app import validation
+from app.quantities import DASH
+from app.sentences import bold, listed, share_text
+from app.state import ALL, Snapshot
+
+
+def scatter(s: Snapshot) -> str:
+    """What is shown, and how far the estimates are from the measurements."""
+    table = validation.points(s).dropna(subset=["measured_s"])
+    if table.empty:
+        return "Nothing was measured for this choice: set a filter back to all."
+    ratio = (table["measured_s"] / table["estimate_s"]).dropna()
+    shown = f"{bold(f'{len(table):,}')} of the sampled measurements{_where(s)}"
+    if ratio.empty:
+        return f"{shown}; no estimate is fitted to them, only their bound is shown."
+    near = ((ratio > 1 / 1.35) & (ratio < 1.35)).mean()
+    return f"{shown}: {bold(share_text(float(near)))} lie within a third of an estimate that has not seen their model (dashed lines)."
+
+
+def _where(s: Snapshot) -> str:
+    chosen = [value for value in (s.choices.measured_regime, s.choices.measured_machine, s.choices.measured_model) if value != ALL]
+    return f" of {', '.join(chosen)}" if chosen else ""
+
+
+def errors(_s: Snapshot) -> str:
+    """Which goals are met on models and machines that were left out."""
+    table = validation.frame("calibration_errors")
+    judged = table[(table["machine"] == "all") & table["goal"].notna() & table["left_out"].isin(["model", "machine"])]
+    judged = judged[judged["regime"] != "TTFT, stack unknown"]
+    met = [name for name, part in judged.groupby("regime", sort=False) if (part["median"] <= part["goal"]).all()]
+    part_met = [name for name, part in judged.groupby("regime", sort=False) if name not in met and (part["median"] <= part["goal"]).any()]
+    missed = [name for name, _ in judged.groupby("regime", sort=False) if name not in met and name not in part_met]
+    words = [f"Goals (black bars) are met for {bold(listed([str(name) for name in met]))}"]
+    words += [f"with the model left out but not the machine for {bold(listed([str(name) for name in part_met]))}"] if part_met else []
+    words += [f"not for {bold(listed([str(name) for name in missed]))}"] if missed else []
+    return f"{'; '.join(words)}. Circles: model left out; diamonds: machine left out; hollow: one constant ratio per regime."
+
+
+def findings(s: Snapshot) -> str:
+    """How many rows no machine of this data sheet could have made."""
+    table, count = validation.findings(s), len(validation.frame("calibration_findings"))
+    if table.empty:
+        return f"None of the {bold(f'{count:,}')} impossible rows is of this choice."
+    few = f"the {SHOWN} fastest are listed, all are in the CSV" if len(table) > SHOWN else "all are listed"
+    return f"{bold(f'{len(table):,}')} measured rows are faster than the data sheet allows; {few}. No fit has seen them."
+
+
+SHOWN = 12
+"""Rows of the table of findings."""
+
+
+def fitted(s: Snapshot) -> str:
+    """What the fitted values rest on."""
+    return f"For {bold(s.scenario.machine.name)}: {validation.basis(s)} Intervals: fits to models and machines drawn anew."
+
+
+def published(s: Snapshot) -> str:
+    """How many published results lie inside the interval of their estimate."""
+    table = validation.results(s)
+    if table.empty:
+        return "No published result is of this choice."
+    inside = ((table["measured_s"] >= table["estimate_low_s"]) & (table["measured_s"] <= table["estimate_high_s"])).sum()
+    return f"{bold(str(inside))} of {bold(str(len(table)))} lie inside the estimate's interval. Nothing here was fitted."
+
+
+def coverage(_s: Snapshot) -> str:
+    """How many measured rows were used."""
+    table = validation.frame("calibration_coverage")
+    fitted_rows, total = int(table.loc[table["outcome"] == "fitted", "rows"].sum()), int(table["rows"].sum())
+    return f"{bold(f'{fitted_rows:,}')} of {bold(f'{total:,}')} measured rows are fitted." if total else DASH
