@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import panel as pn
 import panel_material_ui as pmui
 
 from app.components import Notice
+from app.forms import FileDrop
 from app.pages.sessions_tables import TIER_FIELDS, example, from_typed, typed_unit
 from app.quantities import parse_quantity
 from app.sessions import COMPACTIONS, CONVERSATIONS, POLICIES, SessionChoices, tier_changes, tier_text
@@ -93,16 +94,15 @@ class Controls:
         )  # fmt: skip
 
     def _trace_controls(self) -> pn.Column:
-        self.file = pmui.FileInput(
-            label="Choose or drop a trace", accept=".csv,.jsonl,.json,.gz,.txt", max_file_size=MAX_FILE_BYTES, chunk_size=2**21,
-            variant="outlined", size="small", sizing_mode="stretch_width", margin=(6, 0),
-        )  # fmt: skip
-        self.file.param.watch(lambda event: self.load(event.new, self.file.filename), "value")
+        self.drop = FileDrop(
+            label="Trace", hint="or drop a .csv or .jsonl, plain or .gz, here", accept=".csv,.jsonl,.json,.gz", limit_bytes=MAX_FILE_BYTES
+        )
+        self.drop.on_files(self.load)
         self.back = pmui.Button(label="Back to the synthetic workload", size="small", margin=(6, 0), disabled=True)
         self.back.on_click(lambda _: self.forget())
         self.status = Notice(text=HELP, tone="quiet")
         sliders = [self.sliders[name] for name in ("conversations_per_h", "prefix_limit_tokens", "large_limit_tokens")]
-        return pn.Column(self.status, _row(self.file, self.back), _row(*sliders), sizing_mode="stretch_width", margin=0)
+        return pn.Column(self.status, _row(self.drop, self.back), _row(*sliders), sizing_mode="stretch_width", margin=0)
 
     def _tier_card(self) -> Card:
         self.tier = pmui.Select(
@@ -160,25 +160,23 @@ class Controls:
         self.tier_status.param.update(text="", tone="quiet")
         self._change(tiers=words)
 
-    def load(self, content: Any, name: Any) -> None:
-        """Read a trace; what is wrong with it is said in one sentence, and what was shown before stays."""
-        if not content:
-            return
-        label = str(name or "upload")[:100]
+    def load(self, files: Mapping[str, bytes]) -> None:
+        """Read a trace; what is wrong with it is a ValueError of one sentence, and what was shown before stays."""
+        name, content = next(iter(files.items()))
         try:
-            trace = read_trace(bytes(content), label)
-        except (ValueError, MemoryError) as problem:
-            text = f"{problem}." if str(problem) else f"{label}: too large for the memory of this server."
-            self.status.param.update(text=text, tone="bad")
-            return
+            trace = read_trace(content, name[:100])
+        except MemoryError:
+            raise ValueError(f"{name[:100]}: too large for the memory of this server; give a part of it.") from None
+        except ValueError as problem:
+            raise ValueError(f"{problem}.") from None
         self.explorer.load_trace(trace)
-        self.status.param.update(text=f"**{trace.name}** is read: {len(trace):,} requests.", tone="quiet")
+        self.status.text = f"**{trace.name}** is read: {len(trace):,} requests."
         self._released()
 
     def forget(self) -> None:
         """Back to the synthetic workload."""
         self.explorer.load_trace(None)
-        self.status.param.update(text=HELP, tone="quiet")
+        self.status.text, self.drop.problem = HELP, ""
         self._released()
 
     # -------------------------------------------------------------------------------------------------------------- state
