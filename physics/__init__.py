@@ -5,6 +5,9 @@ Numbers only. Base SI units, no prefixes. Bounds are bounds: nothing here is an 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from physics._numba import compiling_note
 from physics.attention import absorb_crossover_tokens
 from physics.calibrated import load_efficiencies
 from physics.catalog import load_machine, load_model, presets
@@ -175,11 +178,18 @@ def midfill_absorb_crossover(model: Model) -> float:
     return float("nan")
 
 
-def warm_up() -> None:
-    """Compile, or load from the cache, every kernel a first click needs."""
+def warm_up(say: Callable[[str], object] | None = None) -> None:
+    """Compile, or load from the cache, every kernel a first click needs.
+
+    say: called with one sentence where kernels must be compiled: how long it takes, and where they are kept.
+    """
+    note = compiling_note()
+    if say is not None and note:
+        say(note)
     scenario = Scenario(load_model("DeepSeek-V3"), load_machine("H200"), gpus_per_stage=16)
     regimes(scenario)
     sweep_arrays(scenario, batch=[1, 2])
+    regimes(scenario.replace(routing=Routing.skewed(sigma=0.7)))
     skewed = scenario.replace(routing=Routing.skewed(sigma=0.7, overlap=OverlapLaw()))
     sweep_arrays(skewed, batch=range(1, 1101))
     placement = replicated_placement([0.5, 0.5], 2, 2)

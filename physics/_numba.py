@@ -7,11 +7,12 @@ behind (numba#1833). The cache folder is therefore named by a hash of all source
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,27 +31,49 @@ def _source_hash() -> str:
     return digest.hexdigest()[:16]
 
 
+def _candidates() -> Iterator[Path]:
+    """Folders to try, best first; the package's own is not among them, since an install may be read-only."""
+    if os.environ.get("NUMBA_CACHE_DIR"):
+        yield Path(os.environ["NUMBA_CACHE_DIR"])
+    with contextlib.suppress(RuntimeError):  # a user without a home
+        yield Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "midfill" / _source_hash()
+    with contextlib.suppress(OSError):  # no temporary folder either
+        user = os.getuid() if hasattr(os, "getuid") else None
+        ours = Path(tempfile.gettempdir()) / f"midfill-{user}"
+        ours.mkdir(mode=0o700, exist_ok=True)
+        if user is None or ours.stat().st_uid == user:  # loading a kernel runs it: not from a folder that somebody else made
+            yield ours / _source_hash()
+
+
+def _is_writable(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / f".probe-{os.getpid()}"
+        probe.write_bytes(b"")
+        probe.unlink()
+    except OSError:
+        return False
+    return True
+
+
 def cache_folder() -> str | None:
     """Folder for compiled kernels: NUMBA_CACHE_DIR, the user's cache, or the temporary folder; None if no place is writable."""
-    chosen = os.environ.get("NUMBA_CACHE_DIR")
-    if chosen:
-        return chosen
-    user_cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    for base in (user_cache, Path(tempfile.gettempdir())):
-        folder = base / "midfill" / _source_hash()
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            probe = folder / f".probe-{os.getpid()}"
-            probe.write_bytes(b"")
-            probe.unlink()
-        except OSError:
-            continue
-        return str(folder)
-    warnings.warn("no writable folder for compiled kernels: they compile anew in every process", stacklevel=2)
-    return None
+    found = next(filter(_is_writable, _candidates()), None)
+    if found is None:
+        warnings.warn("no writable folder for compiled kernels: they compile anew in every process", stacklevel=2)
+    return None if found is None else str(found)
 
 
 _CACHE_FOLDER = cache_folder()
+
+
+def compiling_note() -> str:
+    """One sentence if kernels are not in the cache yet, which says how long compiling takes and where they are kept; else empty."""
+    if _CACHE_FOLDER is None:
+        return "Compiling kernels, 10 to 15 seconds of one core; no folder is writable, so that every process does it again."
+    if next(Path(_CACHE_FOLDER).rglob("kernels.evaluate*.nbi"), None) is not None:
+        return ""
+    return f"Compiling kernels once, 10 to 15 seconds of one core; they are kept in {_CACHE_FOLDER}."
 
 
 def _compiled(function: Callable[..., Any], **options: Any) -> Any:

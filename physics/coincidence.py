@@ -207,12 +207,18 @@ def log_idle_each(inclusion: Array, concentrations: Array, tokens: float) -> Arr
 def awake(idle: Array, shares: Array, requests: Array) -> Array:
     """Sum over experts of share * (1 - exp(R * idle)) for each R."""
     out = np.empty(requests.size)
+    fill_awake(idle, shares, requests, out)
+    return out
+
+
+@kernel
+def fill_awake(idle: Array, shares: Array, requests: Array, out: Array) -> None:
+    """`awake` into an array that is there; kernels assign no slices, whose code takes seconds to compile."""
     for i in range(requests.size):
         total = 0.0
         for e in range(idle.size):
             total -= shares[e] * np.expm1(requests[i] * idle[e]) if requests[i] > 0.0 else 0.0
         out[i] = total
-    return out
 
 
 @kernel
@@ -235,9 +241,8 @@ def awake_table(idle: Array, shares: Array, panels: int) -> Array:
 
 
 @kernel
-def awake_from_table(table: Array, requests: Array) -> Array:
+def fill_from_table(table: Array, requests: Array, out: Array) -> None:
     """`awake` by Clenshaw's recurrence, for R from 1 to exp(rows of the table)."""
-    out = np.empty(requests.size)
     for i in range(requests.size):
         place = np.log(requests[i])
         p = min(int(place), table.shape[0] - 1)
@@ -246,7 +251,6 @@ def awake_from_table(table: Array, requests: Array) -> Array:
         for j in range(_DEGREE, 0, -1):
             next1, next2 = table[p, j] + 2.0 * x * next1 - next2, next1
         out[i] = table[p, 0] + x * next1 - next2
-    return out
 
 
 @kernel
@@ -262,12 +266,15 @@ def awake_correlated(
     for i in range(windows.size):
         for e in range(inclusion.size):
             idle[e] = log_idle(inclusion[e], concentrations[i, layers[e]], windows[i])
-        chosen = requests[starts[i] : starts[i + 1]]
-        panels = int(np.log(max(chosen.max(), 1.0))) + 1
-        if chosen.size > 2 * (_DEGREE + 1) * panels and chosen.min() >= 1.0:
-            out[starts[i] : starts[i + 1]] = awake_from_table(awake_table(idle, shares, panels), chosen)
+        chosen, filled = requests[starts[i] : starts[i + 1]], out[starts[i] : starts[i + 1]]
+        most, least = 1.0, np.inf
+        for count in chosen:
+            most, least = max(most, count), min(least, count)
+        panels = int(np.log(most)) + 1
+        if chosen.size > 2 * (_DEGREE + 1) * panels and least >= 1.0:
+            fill_from_table(awake_table(idle, shares, panels), chosen, filled)
         else:
-            out[starts[i] : starts[i + 1]] = awake(idle, shares, chosen)
+            fill_awake(idle, shares, chosen, filled)
     return out
 
 

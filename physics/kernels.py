@@ -327,6 +327,7 @@ def evaluate(
     distinct: Any,
     tables: Any,
     wanted: Any,
+    details: bool,
     start: int,
     stop: int,
     point: Any,
@@ -341,12 +342,9 @@ def evaluate(
     """All regimes at points start..stop of a grid: out[len(wanted), N, N_REGIMES], bound[N, N_REGIMES], fits[N].
 
     point[POINT_WIDTH] comes with what no axis moves; distinct[row, bank] holds the distinct experts per layer, tables the first row
-    of a prefill's, a midfill's and a decode step's. place[axes], work[3, WORK_WIDTH], links[LINK_REACHED + banks] and
-    row[OUT_WIDTH] are room to work in, work zeroed.
+    of a prefill's, a midfill's and a decode step's; details: whether a column beyond the contract's is wanted. place[axes],
+    work[3, WORK_WIDTH], links[LINK_REACHED + banks] and row[OUT_WIDTH] are room to work in, work zeroed.
     """
-    details = False
-    for c in range(wanted.size):
-        details = details or wanted[c] >= OUT_CONTRACT
     place_on(grid, values, start, place, point)
     gpus = 0.0
     for i in range(start, stop):
@@ -357,15 +355,12 @@ def evaluate(
         fits[i] = weights + kv + buffers + margin <= hw[HW_CAPACITY] * gpus
         for regime in range(N_REGIMES):
             first, last = PART_ATTENTION, PART_REST
-            if regime == PREFILL:
-                step(scans, banks, totals, hw, links, distinct, table_row(grid, place, tables, 0), point, point[POINT_PROMPT], 0.0, work)
-            elif regime == MIDFILL:
-                at = table_row(grid, place, tables, 1)
-                step(scans, banks, totals, hw, links, distinct, at, point, point[POINT_NEW], point[POINT_CONTEXT], work)
-            else:
+            if regime <= DECODE_ATTENTION:  # the lines after it are parts of the same step
+                new = point[POINT_PROMPT] if regime == PREFILL else point[POINT_NEW] if regime == MIDFILL else 1.0
+                prefix = 0.0 if regime == PREFILL else point[POINT_CONTEXT]
+                step(scans, banks, totals, hw, links, distinct, table_row(grid, place, tables, regime), point, new, prefix, work)
+            if regime >= DECODE_ATTENTION:
                 first = last = regime - DECODE_ATTENTION
-            if regime == DECODE_ATTENTION:
-                step(scans, banks, totals, hw, links, distinct, table_row(grid, place, tables, 2), point, 1.0, point[POINT_CONTEXT], work)
             bound[i, regime] = price(work, first, last, hw, point, 1.0 / gpus, fits[i], details, row)
             if details:
                 estimate(work, regime, hw, 1.0 / gpus if fits[i] else np.nan, row)

@@ -93,7 +93,9 @@ class Evaluation:
         self.values = np.empty((len(columns), grid.size, k.N_REGIMES))
         self.bound, self.fits = np.empty((grid.size, k.N_REGIMES), np.int8), np.empty(grid.size, np.bool_)
         self._base, wanted = base_point(s), np.array([_INDEX[name] for name in columns], np.int64)
-        self._inputs = (work.scans, work.banks, work.totals, hardware(s), grid.axes, grid.values, grid.distinct, grid.tables, wanted)
+        details = bool(np.any(wanted >= k.OUT_CONTRACT))
+        tables = (grid.axes, grid.values, grid.distinct, grid.tables)
+        self._inputs = (work.scans, work.banks, work.totals, hardware(s), *tables, wanted, details)
 
     def fill(self, start: int, stop: int) -> None:
         """Evaluate points start..stop of the grid."""

@@ -104,7 +104,7 @@ def replay_by_idle(trace: Trace, limit_s: Any) -> Replay:
         raise ValueError(f"limit_s: one limit per tier, or {LENGTH_CLASSES} rows of them; got the shape {np.shape(limit_s)}")
     if not (limits >= 0.0).all() or (limits[:, 1:] < limits[:, :-1]).any():
         raise ValueError("limit_s: limits are at least 0 s and do not fall from one tier to the next")
-    rows = np.ascontiguousarray(np.broadcast_to(limits, (LENGTH_CLASSES, limits.shape[1])))
+    rows = np.tile(limits, (LENGTH_CLASSES // len(limits), 1))  # writable: for a read-only array the walk would compile again
     return _replayed(trace, np.zeros(0), rows, np.zeros(0))[0]
 
 

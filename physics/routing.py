@@ -13,11 +13,11 @@ from physics.coincidence import (
     OverlapLaw,
     awake,
     awake_correlated,
-    awake_from_table,
     awake_table,
     concentration,
     distinct_experts_sd_correlated,
     distinct_experts_sd_skewed,
+    fill_from_table,
 )
 from physics.experts import distinct_experts_round_robin, distinct_experts_sd, distinct_experts_uniform
 from physics.inclusion import SIGMA_RANGE, ZIPF_RANGE, checked_weights, inclusion_probabilities, lognormal_weights, zipf_weights
@@ -279,7 +279,9 @@ class _Law:
             return awake(idle, self.shares, flat).reshape(tokens.shape)[()]
         if not self.table:
             self.table.append(awake_table(idle, self.shares, _PANELS))
-        return awake_from_table(self.table[0], flat).reshape(tokens.shape)
+        out = np.empty(flat.size)
+        fill_from_table(self.table[0], flat, out)
+        return out.reshape(tokens.shape)
 
     def correlated(self, requests: Array, tokens: Array, overlap: float | OverlapLaw) -> Any:
         count, window = np.broadcast_arrays(requests, tokens)

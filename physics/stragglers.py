@@ -120,7 +120,8 @@ def _replicas(chances: Array, n_gpus: int, n_slots: int) -> Array:
 def _packed(expert: Array, share: Array, order: Array, n_gpus: int) -> Array:
     n_slots = expert.size
     load, free = np.zeros(n_gpus), np.full(n_gpus, n_slots // n_gpus)
-    free[: n_slots % n_gpus] += 1
+    for g in range(n_slots % n_gpus):
+        free[g] += 1
     gpu = np.full(n_slots, -1)
     twin = np.zeros(n_gpus)
     for slot in order:
@@ -189,11 +190,12 @@ def _max_given_total(mean: Array, variance: Array, total: int) -> float:
         below = np.ones(total + 1)
         _times_binomial(below, 0, mean[g], variance[g])
         laws[g, 0] = below[0]
-        laws[g, 1:] = below[1:] - below[:-1]
+        for j in range(1, total + 1):
+            laws[g, j] = below[j] - below[j - 1]
     reach, result, whole = np.zeros(total + 1), 0.0, 1.0
     for most in range(total, -1, -1):
-        reach[:] = 0.0
-        reach[0] = 1.0
+        for j in range(total + 1):
+            reach[j] = 1.0 if j == 0 else 0.0
         for g in range(mean.size):
             for j in range(total, -1, -1):
                 value = 0.0
@@ -208,10 +210,13 @@ def _max_given_total(mean: Array, variance: Array, total: int) -> float:
 @kernel
 def _max_of_loads(mean: Array, variance: Array) -> float:
     """E[max] of independent binomial counts of real size n = mean/p, p = 1 - variance/mean; normal ones where they are wide."""
+    # Loops rather than np.max and np.sum: those cost most of the seconds that compiling takes.
     sd = np.sqrt(variance)
-    top = np.max(mean + _WIDTH * sd + _WIDTH)
-    low = np.max(np.maximum(mean - _WIDTH * sd - _WIDTH, 0.0))
-    if np.max(sd) > _NORMAL_FROM:
+    top = low = widest = 0.0
+    for g in range(mean.size):
+        reach = _WIDTH * sd[g] + _WIDTH
+        top, low, widest = max(top, mean[g] + reach), max(low, mean[g] - reach), max(widest, sd[g])
+    if widest > _NORMAL_FROM:
         step = (top - low) / _NORMAL_POINTS
         total = low
         for i in range(_NORMAL_POINTS):
@@ -227,7 +232,10 @@ def _max_of_loads(mean: Array, variance: Array) -> float:
     below = np.ones(int(top) + 2 - first)
     for g in range(mean.size):
         _times_binomial(below, first, mean[g], variance[g])
-    return float(first + np.sum(1.0 - below))
+    total = float(first)
+    for i in range(below.size):
+        total += 1.0 - below[i]
+    return total
 
 
 @kernel
