@@ -114,6 +114,12 @@ def _shown(value: float, unit: str) -> str:
     return DASH if not math.isfinite(value) else format_quantity(value, unit)
 
 
+def _update(widget: Any, **values: Any) -> None:
+    changed = {name: value for name, value in values.items() if getattr(widget, name) != value}
+    if changed:
+        widget.param.update(**changed)
+
+
 class EnergyPage:
     """Cards of the page, built once; the shell shows them when the tab is opened."""
 
@@ -198,7 +204,9 @@ class EnergyPage:
 
     def _dragged(self, value: float) -> None:
         low, high, _ = AXES["batch"]
-        self.explorer.change(batch=round(min(max(value, low), high)))
+        batch = round(min(max(value, low), high))
+        if batch != self.explorer.choices.batch:  # the cursor also moves when the slider does
+            self.explorer.change(batch=batch)
 
     # ----------------------------------------------------------------------------------------------------------- live
     def show(self, s: Snapshot) -> None:
@@ -231,9 +239,8 @@ class EnergyPage:
             "idle_w": machine.idle_w,
         }
         for name, value in values.items():
-            slider = self.sliders[name]
-            if slider.value != value:
-                slider.param.update(value=value, value_throttled=value, error="")
+            if self.sliders[name].value != value:
+                self.sliders[name].param.update(value=value, value_throttled=value, error="")
         self._show_defaults(s, asked, chip.sram_bytes)
         for name, select in self.selects.items():
             chosen = getattr(s.choices, name) or ""
@@ -250,12 +257,12 @@ class EnergyPage:
         if s.choices.idle_w is None:
             defaults["idle_w"] = s.scenario.machine.idle_w
         for name, default in defaults.items():
-            self.sliders[name].param.update(default=default)
+            _update(self.sliders[name], default=default)
         notes = {"idle_w": "not stated" if not defaults.get("idle_w", 1.0) else "from the machine", "leakage_w_per_gb": "not stated"}
         notes |= {"sram_chip_bytes": "from the chip"}
         for name, slider in self.sliders.items():
             off = (not built and name in ("bank_bytes", "wire_mm", "wire_pj_per_bit_mm")) or (asked == "device" and name == "wire_mm")
-            slider.param.update(disabled=off, default_note=notes.get(name, ""))
+            _update(slider, disabled=off, default_note=notes.get(name, ""))
 
     # ---------------------------------------------------------------------------------------------------------- files
     def _experts_csv(self) -> str:
