@@ -13,7 +13,7 @@ from app.state import Choices, Explorer, Snapshot
 from app.widgets import Slider, linear_stops
 from physics.catalog import glossary
 
-SIGMA_MARKS = [(0.55, "mixed"), (0.75, "Qwen3"), (1.1, "R1"), (1.3, "gpt-oss")]
+SIGMA_MARKS = [(0.5, "mixed"), (0.75, "Qwen3"), (1.1, "R1"), (1.3, "gpt-oss")]
 """Presets of section 4: 0.4 to 0.7 mixed traffic, 0.75 Qwen3-30B-A3B, 1.1 DeepSeek-R1 on one narrow workload, 1.3 gpt-oss-120b."""
 
 SHOWN_FOR = {
@@ -33,7 +33,7 @@ class RoutingGroup:
         self.routing = self._select("routing", ROUTINGS)
         self.overlap = self._select("request_overlap", OVERLAPS)
         self.sliders = {
-            "routing_sigma": self._slider("routing_sigma", linear_stops(0.0, 2.0, 0.05), marks=SIGMA_MARKS),
+            "routing_sigma": self._slider("routing_sigma", linear_stops(0.0, 1.8, 0.05), marks=SIGMA_MARKS),
             "routing_zipf": self._slider("routing_zipf", linear_stops(0.0, 2.0, 0.05)),
             "request_overlap_frac": self._slider("request_overlap_frac", linear_stops(0.0, 1.0, 0.01), unit="%"),
         }
@@ -94,7 +94,7 @@ class RoutingGroup:
         base = Choices.of_preset(choices.preset)
         for name, slider in self.sliders.items():
             on, values = SHOWN_FOR[name]
-            wanted = {"value": getattr(choices, name), "default": getattr(base, name), "visible": getattr(choices, on) in values}
+            wanted = {"value": getattr(choices, name), "default": getattr(base, name), "disabled": getattr(choices, on) not in values}
             wanted |= {"value_throttled": wanted["value"]} if slider.value != wanted["value"] else {}
             changed = {key: value for key, value in wanted.items() if getattr(slider, key) != value}
             if changed:

@@ -41,7 +41,7 @@ class ExpertsPage:
         self.cards = {each.key: self._card(each, self.slots if each.key == "loads" else None) for each in CARDS}
         self.file = FileCards(self.context, self.name)
         self.empty = Notice(text="")
-        self.grid = cards(*self.cards.values(), *self.file.cards)
+        self.grid = pn.Column(cards(*self.cards.values(), *self.file.cards), sizing_mode="stretch_width", margin=0)
         self.cards["traffic"].live.on_drag("batch", self._dragged)  # type: ignore[union-attr]
         self.live.listen(self.name, self.show)
         self.show(s)
