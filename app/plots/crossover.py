@@ -9,11 +9,12 @@ from typing import Any
 import holoviews as hv
 import numpy as np
 
+from app.axes import AXES, QUANTITIES, SAMPLES
 from app.picture import AxisNames, Columns, Limits, Picture
 from app.plots.labels import NAMES, kept_inside, spread
 from app.plots.marks import cursor, curve, hatched, points, texts
 from app.quantities import format_quantity
-from app.state import AXES, QUANTITIES, SAMPLES, Snapshot
+from app.state import Snapshot
 from app.theme import GHOST_ALPHA, shared_options, tick_formatter
 from physics.catalog import glossary
 from physics.regimes import REGIMES
