@@ -26,6 +26,21 @@ CLAIM = 100.0
 """The ratio that is claimed."""
 
 
+SRAM_CHOICES = (
+    "bank_bytes", "wire_mm", "wire_pj_per_bit_mm", "sram_chip", "sram_chip_bytes", "reread_frac", "leakage_w_per_gb", "sram_accounting",
+)  # fmt: skip
+"""Choices of a user that say how SRAM is built."""
+
+
+def sram_experts(
+    bank_bytes: float, wire_mm: float | None, wire_pj_per_bit_mm: float | None, sram_chip: str, sram_chip_bytes: float | None,
+    reread_frac: float, leakage_w_per_gb: float, sram_accounting: str | None,
+) -> physics.SramExperts:  # fmt: skip
+    """SRAM from the choices of a user, whose wires are in pJ/bit/mm; ValueError with one sentence that says what to change."""
+    wire = None if wire_pj_per_bit_mm is None else wire_pj_per_bit_mm * PJ_PER_BIT
+    return physics.SramExperts(bank_bytes, wire_mm, wire, sram_chip, sram_chip_bytes, reread_frac, leakage_w_per_gb, sram_accounting)
+
+
 @dataclass(frozen=True)
 class EnergyView:
     """One scenario and one way to build SRAM.

@@ -20,13 +20,12 @@ from app.axes import axis_values
 from app.axes import depth_values as depth_values
 from app.chosen_parts import check_plain, chosen_machine, chosen_model, short
 from app.chosen_routing import checked_slots, chosen_routing
-from app.energy import EnergyView
+from app.energy import SRAM_CHOICES, EnergyView, sram_experts
 from app.sessions import SessionChoices, SessionsView, synthetic
 from physics.catalog import presets
 from physics.crossings import crossing_rows
 from physics.expert_memory import DEFAULT_CHIP
 from physics.regimes import REGIMES, regime_arrays
-from physics.si import PJ_PER_BIT
 from physics.sweep import sweep_arrays
 
 OPENING = "deepseek-v3-h200"
@@ -130,11 +129,7 @@ class Choices(SessionChoices):
 
     def sram_experts(self) -> physics.SramExperts:
         """How SRAM that holds experts is built; ValueError with one sentence that says what to change."""
-        wire = None if self.wire_pj_per_bit_mm is None else self.wire_pj_per_bit_mm * PJ_PER_BIT
-        return physics.SramExperts(
-            self.bank_bytes, self.wire_mm, wire, self.sram_chip, self.sram_chip_bytes, self.reread_frac, self.leakage_w_per_gb,
-            self.sram_accounting,
-        )  # fmt: skip
+        return sram_experts(**{name: getattr(self, name) for name in SRAM_CHOICES})
 
     def changed_from_preset(self) -> dict[str, Any]:
         """Choices that differ from the preset's own, by name."""
