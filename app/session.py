@@ -83,7 +83,7 @@ class Session:
     # ------------------------------------------------------------------------------------------------------------- showing
     def show(self, s: Snapshot) -> None:
         """A new snapshot: visible page, headline, preset name, and the sentence about a refused change."""
-        own = {"page", "axis", "quantity"}
+        own = {"page", "axis", "quantity", "measured_regime", "measured_machine", "measured_model"}
         title = self.names[s.choices.preset] if set(s.choices.changed_from_preset()) <= own else ""
         with pn.io.hold():
             self.live.push(s)

@@ -22,6 +22,7 @@ from app.chosen_parts import check_plain, chosen_machine, chosen_model, short
 from app.chosen_routing import checked_slots, chosen_routing
 from app.energy import SRAM_CHOICES, EnergyView, sram_experts
 from app.sessions import SessionChoices, SessionsView, synthetic
+from physics.calibrated import ALL, check_measured
 from physics.catalog import presets
 from physics.crossings import crossing_rows
 from physics.expert_memory import DEFAULT_CHIP
@@ -29,7 +30,6 @@ from physics.regimes import REGIMES, regime_arrays
 from physics.sweep import sweep_arrays
 
 OPENING = "deepseek-v3-h200"
-ALL = "all"
 PAGES = ("regimes", "experts", "pipeline", "energy", "sessions", "validation")
 
 
@@ -119,6 +119,8 @@ class Choices(SessionChoices):
         checked_slots(self.redundant_slots)
         values["routing"] = self.chosen_routing(loaded)
         values["efficiencies"] = physics.load_efficiencies(machine) if self.estimate else None
+        for column in ("regime", "machine", "model"):
+            check_measured(column, getattr(self, f"measured_{column}"))
         return physics.Scenario(model=model, machine=machine, **values)
 
     def chosen_routing(self, loaded: physics.ObservedRouting | None = None) -> physics.Routing:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from app.state import ALL, Choices, Snapshot
-from physics.calibrated import MEASURED, POOLED, calibration_table, load_efficiencies
+from physics.calibrated import MEASURED, POOLED, calibration_table, load_efficiencies, measured
 from physics.calibration.published import published
 from physics.catalog import machine_families
 
@@ -60,7 +60,7 @@ def options(column: str) -> list[str]:
 
     column: "regime", "machine" or "model".
     """
-    return [ALL, *sorted(frame("calibration_points")[column].unique())]
+    return [ALL, *measured(column)]
 
 
 def kept(table: pd.DataFrame, choices: Choices) -> pd.Series:

@@ -9,6 +9,8 @@ from physics.catalog import DATA, DataError, Row, load_machine, machine_families
 from physics.efficiency import PHASES, Efficiencies, PartEfficiency
 from physics.machine import Machine
 
+ALL = "all"
+"""Filter that keeps everything."""
 POOLED = "all machines"
 MEASURED = "measured families"
 ATTENTION = {"prefill": "MLA prefill", "midfill": "MLA prefill", "decode": "MLA decode"}
@@ -25,6 +27,25 @@ def calibration_table(name: str) -> tuple[Row, ...]:
     if name not in TABLES:
         raise KeyError(f"calibration table {name!r} is not one of {', '.join(TABLES)}")
     return read_rows(DATA / f"{name}.csv", sources())
+
+
+@lru_cache
+def measured(column: str) -> tuple[str, ...]:
+    """Regimes, machines or models that were measured, in order.
+
+    column: "regime", "machine" or "model".
+    """
+    return tuple(sorted({row[column] for row in calibration_table("calibration_points")}))
+
+
+def check_measured(column: str, value: str) -> None:
+    """Refuse, with a ValueError that lists some, a filter on what was never measured.
+
+    column: "regime", "machine" or "model". value: one of them, or ALL.
+    """
+    if value != ALL and value not in measured(column):
+        some = ", ".join(measured(column)[:4])
+        raise ValueError(f"measured_{column}: {value[:40]!r} was not measured; it is {ALL}, or one of {some} and so on")
 
 
 @lru_cache
