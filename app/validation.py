@@ -7,8 +7,8 @@ from functools import lru_cache
 import numpy as np
 import pandas as pd
 
-from app.state import ALL, Choices, Snapshot
-from physics.calibrated import MEASURED, POOLED, calibration_table, load_efficiencies, measured
+from app.state import Choices, Snapshot
+from physics.calibrated import ALL, MEASURED, POOLED, calibration_table, load_efficiencies, measured
 from physics.calibration.published import published
 from physics.catalog import machine_families
 
@@ -83,6 +83,11 @@ def findings(s: Snapshot) -> pd.DataFrame:
     """Rows faster than their bound that the filters keep, the fastest first."""
     table = frame("calibration_findings")
     return table[kept(table, s.choices)].sort_values("ratio", ignore_index=True)
+
+
+def fastest(table: pd.DataFrame, each: int, most: int) -> pd.DataFrame:
+    """The fastest rows of every regime, at most so many."""
+    return table.groupby("regime", sort=False).head(each).head(most)
 
 
 def errors(s: Snapshot) -> pd.DataFrame:

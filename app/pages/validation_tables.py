@@ -61,7 +61,8 @@ def published_rows(table: pd.DataFrame) -> list[Row]:
     return [
         _row(
             r.id, r.title, f"{r.model} on {r.machine}", seconds(r.bound_s),
-            " ".join(Interval(r.estimate_low_s, r.estimate_s, r.estimate_high_s).text("s")), seconds(r.measured_s), f"{r.ratio:.2f}", r.source,
+            " ".join(Interval(r.estimate_low_s, r.estimate_s, r.estimate_high_s).text("s")), seconds(r.measured_s),
+            f"{r.ratio:.2f}", r.source,
         )
         for r in _records(table)
     ]  # fmt: skip
@@ -74,7 +75,7 @@ def finding_rows(table: pd.DataFrame) -> list[Row]:
             r.Index, f"{r.machine}, {r.model}", f"{r.label}, {r.format}", seconds(r.measured_s), seconds(r.bound_s),
             f"{r.ratio:.2f}", r.reason,
         )
-        for r in _records(table.head(sentences.SHOWN))
+        for r in _records(validation.fastest(table, sentences.EACH, sentences.SHOWN))
     ]  # fmt: skip
 
 

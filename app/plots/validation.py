@@ -90,7 +90,7 @@ def error_picture(_s: Snapshot) -> hv.Overlay:
     ticks = list(range(len(JUDGED)))
     labels = dict(zip(ticks[::-1], JUDGED, strict=True))
     frame_options = shared_options(
-        min_height=430, xlim=box[:2], ylim=box[2:], xlabel="Median error on data left out", ylabel="", xformatter=tick_formatter("%"),
+        min_height=430, xlim=box[:2], ylim=box[2:], xlabel="Median error on data left out, %", ylabel="", xformatter=tick_formatter("%"),
         yticks=[(i, labels[i]) for i in ticks],
     )  # fmt: skip
     parts: list[Any] = [curve(data["goals"], "goals", "text", line_width=2)]

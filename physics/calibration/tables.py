@@ -124,14 +124,14 @@ def reason(row: Any) -> str:
     row: of a study's rows.
     """
     reasons = {
-        "experts": "fewer experts awake on the timed rank: ties decide",
-        "wide experts": "fewer experts awake than its tokens let expect",
+        "experts": "fewer experts awake: ties decide",
+        "wide experts": "fewer experts awake than taken",
         "MLA decode": "FP8 scores, though labelled BF16",
         "KDA decode": "state partly cached on the chip",
-        "TPOT": "drafts, or another parallelism than labelled",
-        "TTFT": "another parallelism than labelled",
+        "TPOT": "drafts, or a wrong label",
+        "TTFT": "a wrong label",
     }
-    return reasons.get(row.regime, "entries chosen by several tokens are read once")
+    return reasons.get(row.regime, "entries chosen twice, read once")
 
 
 def findings(kernels: KernelStudy, serving: ServingStudy) -> pd.DataFrame:
