@@ -70,7 +70,8 @@ class RoutingGroup:
     def _chosen(self, name: str, value: Any) -> None:
         if self._quiet or value == getattr(self.explorer.choices, name):
             return
-        self.explorer.change(**{name: value})
+        file = self.explorer.loaded_choices if value == "loaded" else {}
+        self.explorer.change(**({name: value} | file))
         self.show(self.explorer.snapshot)
         self._released()
 

@@ -309,6 +309,7 @@ class Explorer:
         self.machines: dict[str, physics.Machine] = {}
         self.observed: physics.ObservedRouting | None = None
         self.loaded: physics.ObservedRouting | None = None
+        self.loaded_choices: dict[str, Any] = {}
         self.trace: physics.Trace | None = None
         self.choices = choices or Choices.of_preset(OPENING)
         self.snapshot = Snapshot(self.choices, self.choices.scenario())
@@ -359,10 +360,12 @@ class Explorer:
         """
         before, self.loaded = self.loaded, self.observed
         within = "measured" if self.observed is not None and self.observed.law is not None else "none"
-        done = self.change(routing="loaded", request_overlap=within, routing_file=file, routing_file_model=model)
-        if not done:
+        chosen = {"routing": "loaded", "routing_file": file, "routing_file_model": model}
+        if not self.change(**chosen, request_overlap=within):
             self.loaded = before
-        return done
+            return False
+        self.loaded_choices = chosen
+        return True
 
     def _trail(self, changes: Mapping[str, Any]) -> tuple[dict[str, np.ndarray], ...]:
         """A trail grows while one slider moves and starts anew with another."""

@@ -365,3 +365,13 @@ def test_loads_of_any_number_of_gpus_fit_the_same_picture() -> None:
     for gpus in (1, 3, 16, 1000):
         data = experts_load.LOADS.columns(snapshot(gpus_per_stage=gpus))
         assert np.mean(data["after"]["y"]) == pytest.approx(1.0, rel=0.02)
+
+
+def test_a_pin_stays_as_a_ghost() -> None:
+    pinned = snapshot(**SKEWED)
+    s = replace(snapshot(routing="skewed", routing_sigma=0.4), pinned=pinned)
+    ghost, line = (np.asarray(experts.DISTINCT.columns(s)[name]["y"], float) for name in ("ghost skew", "skew"))
+    kept = np.isfinite(ghost)
+    np.testing.assert_allclose(ghost[kept], b.distinct_curves(pinned)["skew"][kept])
+    assert (ghost[kept][10:] < line[kept][10:]).all()
+    np.testing.assert_allclose(experts.BYTES.columns(s)["ghost"]["y"], b.traffic(pinned)["experts"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import holoviews as hv
@@ -14,7 +15,7 @@ from app.plots.labels import beside_points, spread, spread_linear
 from app.plots.marks import cursor, curve, points, texts
 from app.quantities import format_quantity
 from app.state import Snapshot
-from app.theme import DASHES, line, log_limits, shared_options, tick_formatter
+from app.theme import DASHES, GHOST_ALPHA, line, log_limits, shared_options, tick_formatter
 
 LOOKS: dict[str, tuple[str, str, float]] = {
     "round_robin": ("muted", DASHES["guide"], 1.5),
@@ -59,7 +60,7 @@ def distinct_limits(s: Snapshot) -> Limits:
 def distinct_columns(s: Snapshot) -> Columns:
     """Four lines, the band of two standard deviations, the regimes that lie in view, and names."""
     curves, box = b.distinct_curves(s), distinct_limits(s)
-    data = _line_columns(s, curves, box, spread_linear)
+    data = _line_columns(s, b.distinct_curves, box, spread_linear)
     end, held = tokens_shown(s), b.bank(s)
     low, high = (np.clip(curves["skew"] + side * curves["sd"], 0.0, held.n_experts) for side in (-2.0, 2.0))
     inside = end >= b.TOKENS
@@ -69,10 +70,20 @@ def distinct_columns(s: Snapshot) -> Columns:
     return data | _step_points(s, box, "distinct", curves, data)
 
 
-def _line_columns(s: Snapshot, curves: dict[str, np.ndarray], box: Limits, apart: Any) -> dict[str, dict[str, Any]]:
+GHOSTS = ("skew", "within")
+_NOWHERE = np.full(b.TOKENS.size, math.nan)
+
+
+def _line_columns(
+    s: Snapshot, curves_of: Callable[[Snapshot], dict[str, np.ndarray]], box: Limits, apart: Any
+) -> dict[str, dict[str, Any]]:
+    """The lines, those of a pinned state as ghosts, and their names at the ends."""
+    curves = curves_of(s)
     end, heights = _ends(s, curves)
     heights = apart(heights, box[2:])
     data: dict[str, dict[str, Any]] = {}
+    for name in GHOSTS:
+        data[f"ghost {name}"] = {"x": b.TOKENS, "y": _shown(curves_of(s.pinned)[name], end) if s.pinned is not None else _NOWHERE}
     for name, height in zip(b.LINES, heights, strict=True):
         data[name] = {"x": b.TOKENS, "y": _shown(curves[name], end)}
         data[f"name {name}"] = {"x": [end * (box[1] / end) ** 0.05], "y": [height], "text": [names(s)[name]]}
@@ -114,7 +125,7 @@ def _straight(box: Limits) -> Any:
 
 
 def _lines(data: Columns) -> list[Any]:
-    parts = []
+    parts = [curve(data[f"ghost {name}"], f"ghost {name}", LOOKS[name][0], alpha=GHOST_ALPHA, line_width=2) for name in GHOSTS]
     for name, (meaning, dash, width) in LOOKS.items():
         parts.append(curve(data[name], name, meaning, line_dash=dash, line_width=width))
         parts.append(texts(data[f"name {name}"], f"name {name}", meaning, text_align="left"))
@@ -157,7 +168,7 @@ def shared_limits(s: Snapshot) -> Limits:
 def shared_columns(s: Snapshot) -> Columns:
     """Four lines, the regimes that lie in view, and names."""
     box, curves = shared_limits(s), shared_curves(s)
-    data = _line_columns(s, curves, box, spread)
+    data = _line_columns(s, shared_curves, box, spread)
     return data | _step_points(s, box, "shared", curves, data)
 
 
@@ -198,11 +209,12 @@ def traffic_columns(s: Snapshot) -> Columns:
     """Bytes per token of a decode step by cause, where sharing pays, and the present batch."""
     lines, box = b.traffic(s), traffic_limits(s)
     data: dict[str, dict[str, Any]] = {name: {"x": b.BATCHES, "y": _positive(lines[name])} for name in TRAFFIC}
+    ghost = np.full(b.BATCHES.size, math.nan) if s.pinned is None else _positive(b.traffic(s.pinned)["experts"])
     heights = spread([float(data[name]["y"][-1]) for name in TRAFFIC], box[2:])
     for name, height in zip(TRAFFIC, heights, strict=True):
         text = TRAFFIC[name][3] if math.isfinite(height) else ""
         data[f"name {name}"] = {"x": [b.BATCHES[-1] * 1.25], "y": [height], "text": [text]}
-    return data | _pays_columns(s, lines, box)
+    return data | {"ghost": {"x": b.BATCHES, "y": ghost}} | _pays_columns(s, lines, box)
 
 
 def _pays_columns(s: Snapshot, lines: dict[str, np.ndarray], box: Limits) -> dict[str, dict[str, Any]]:
@@ -224,7 +236,8 @@ def _pays_columns(s: Snapshot, lines: dict[str, np.ndarray], box: Limits) -> dic
 
 def traffic_build(s: Snapshot) -> hv.Overlay:
     """The overlay of a snapshot."""
-    data, box, parts = traffic_columns(s), traffic_limits(s), []
+    data, box = traffic_columns(s), traffic_limits(s)
+    parts: list[Any] = [curve(data["ghost"], "ghost", "decode_experts", alpha=GHOST_ALPHA, line_width=2)]
     for name, (meaning, dash, width, _) in TRAFFIC.items():
         parts.append(curve(data[name], name, meaning, line_dash=dash, line_width=width))
         parts.append(texts(data[f"name {name}"], f"name {name}", meaning, text_align="left"))
@@ -327,9 +340,8 @@ def sharing_columns(s: Snapshot) -> Columns:
     data: dict[str, dict[str, Any]] = {}
     for name, step in b.steps(s).items():
         y = float(ROWS[name])
-        words = (
-            f"{format_quantity(step.tokens, 'tokens')} wake {format_quantity(step.distinct, '')}: {format_quantity(step.shared, '')} each"
-        )
+        tokens, each = (format_quantity(value, "tokens") for value in (step.tokens, step.shared))
+        words = f"{tokens} wake {format_quantity(step.distinct, '')}: {each} each"
         data[f"bar {name}"] = {"x1": [step.shared]}
         data[f"ring {name}"] = {"x": [step.uniform], "y": [y]}
         data[f"words {name}"] = {"x": [1.08], "y": [y + 0.30], "text": [f"{SHOWN_STEPS[name]}: {words}"]}

@@ -58,7 +58,10 @@ def popularity_columns(s: Snapshot) -> Columns:
     low, high = (np.nan_to_num(lines[name]) for name in ("low", "high"))
     data: dict[str, dict[str, Any]] = {"band": {"x": np.concatenate([x, x[::-1]]), "y": np.concatenate([low, high[::-1]])}}
     data |= {name: {"x": x, "y": lines[name]} for name in ("skew", "file")}
-    named = {"skew": b.laws(s).skew_name, "file": "your file" if s.observed is not None else ""}
+    named = {
+        "skew": "in force" if s.choices.routing == "loaded" else b.laws(s).skew_name,
+        "file": "your file" if s.observed is not None else "",
+    }
     heights = spread_linear([lines["skew"][-1], lines["file"][-1]], box[2:])
     for name, height in zip(("skew", "file"), heights, strict=True):
         data[f"name {name}"] = {"x": [1.02], "y": [height], "text": [named[name]]}
