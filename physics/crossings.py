@@ -29,6 +29,8 @@ def crossings(curves: pd.DataFrame | Mapping[str, tuple[Any, Any]], quantity: st
         axis = axis or _swept(curves)
         if quantity not in curves:
             raise ValueError(f"quantity: {quantity!r} is not a column of this frame; it has {', '.join(map(str, curves.columns))}")
+        if curves.duplicated([axis, "regime"]).any():
+            raise ValueError(f"crossings: this frame has several rows for one {axis} and regime; choose one value of its other axes first")
         groups = {
             str(name): (part[axis].to_numpy(float), part[quantity].to_numpy(float))
             for name, part in curves.groupby("regime", observed=True)

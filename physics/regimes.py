@@ -84,15 +84,31 @@ def single_point(s: Scenario) -> Grid:
     return Grid(np.zeros((0, k.GRID_WIDTH), np.int64), np.zeros(0), distinct_experts(s, float(s.batch), tokens), np.arange(3), 1)
 
 
-class Evaluation:
-    """Results of one scenario over a grid, filled in part by part; parts may be filled by several threads at once."""
+class Results:
+    """Room for the results of several scenarios over one grid: values[scenario, column, point, regime]."""
 
-    def __init__(self, s: Scenario, grid: Grid, columns: tuple[str, ...]) -> None:
+    def __init__(self, columns: tuple[str, ...], scenarios: int, points: int) -> None:
+        self.columns = columns
+        self.values = np.empty((scenarios, len(columns), points, k.N_REGIMES))
+        self.bound, self.fits = np.empty((scenarios, points, k.N_REGIMES), np.int8), np.empty((scenarios, points), np.bool_)
+
+    def arrays(self, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
+        """Results by name, each of the shape of the axes and the five regimes; views, not copies."""
+        full = (*shape, k.N_REGIMES)
+        result: dict[str, np.ndarray] = {name: self.values[:, i].reshape(full) for i, name in enumerate(self.columns)}
+        result["bound_index"] = self.bound.reshape(full)
+        result["fits"] = np.broadcast_to(self.fits.reshape(shape)[..., None], full)
+        return result
+
+
+class Evaluation:
+    """One scenario over a grid, filled into its place of the results part by part; several threads may fill at once."""
+
+    def __init__(self, s: Scenario, grid: Grid, results: Results, place: int = 0) -> None:
         work = workload(s)
-        self.columns, self.grid = columns, grid
-        self.values = np.empty((len(columns), grid.size, k.N_REGIMES))
-        self.bound, self.fits = np.empty((grid.size, k.N_REGIMES), np.int8), np.empty(grid.size, np.bool_)
-        self._base, wanted = base_point(s), np.array([_INDEX[name] for name in columns], np.int64)
+        self.grid, self._base = grid, base_point(s)
+        self._out = results.values[place], results.bound[place], results.fits[place]
+        wanted = np.array([_INDEX[name] for name in results.columns], np.int64)
         details = bool(np.any(wanted >= k.OUT_CONTRACT))
         tables = (grid.axes, grid.values, grid.distinct, grid.tables)
         self._inputs = (work.scans, work.banks, work.totals, hardware(s), *tables, wanted, details)
@@ -103,21 +119,13 @@ class Evaluation:
         point, place, work = self._base.copy(), np.zeros(len(grid.axes), np.int64), np.zeros((3, k.WORK_WIDTH))
         links, row = np.empty(k.LINK_REACHED + grid.distinct.shape[1]), np.empty(k.OUT_WIDTH)
         with np.errstate(all="ignore"):  # nothing divided by nothing is NaN, silently, also where the kernels run as plain Python
-            k.evaluate(*self._inputs, start, stop, point, place, work, links, row, self.values, self.bound, self.fits)
-
-    def arrays(self, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
-        """Results by name, each of the grid's shape and the five regimes; views, not copies."""
-        full = (*shape, k.N_REGIMES)
-        result: dict[str, np.ndarray] = {name: values.reshape(full) for name, values in zip(self.columns, self.values, strict=True)}
-        result["bound_index"] = self.bound.reshape(full)
-        result["fits"] = np.broadcast_to(self.fits.reshape(shape)[..., None], full)
-        return result
+            k.evaluate(*self._inputs, start, stop, point, place, work, links, row, *self._out)
 
 
-def _one(s: Scenario) -> Evaluation:
-    evaluation = Evaluation(s, single_point(s), COLUMNS)
-    evaluation.fill(0, 1)
-    return evaluation
+def _one(s: Scenario) -> Results:
+    results = Results(COLUMNS, 1, 1)
+    Evaluation(s, single_point(s), results).fill(0, 1)
+    return results
 
 
 def regime_arrays(s: Scenario) -> dict[str, np.ndarray]:
@@ -158,9 +166,9 @@ def regimes(scenario: Scenario) -> pd.DataFrame:
     scenario: frozen inputs, validated.
     """
     one = _one(scenario)
-    frame = pd.DataFrame(one.values[:, 0].T, index=_ROWS, columns=_NUMBERS)
-    frame.insert(COLUMNS.index("roofline_s") + 1, "bound", [BOUNDS[i] for i in one.bound[0]])
-    frame["fits"] = bool(one.fits[0])
+    frame = pd.DataFrame(one.values[0, :, 0].T, index=_ROWS, columns=_NUMBERS)
+    frame.insert(COLUMNS.index("roofline_s") + 1, "bound", [BOUNDS[i] for i in one.bound[0, 0]])
+    frame["fits"] = bool(one.fits[0, 0])
     return frame
 
 

@@ -1,26 +1,32 @@
-"""One or more axes in place of a scenario's numeric fields: arrays, tidy frames.
+"""One or more axes in place of a scenario's fields: arrays, tidy frames.
 
-A sweep is the product of its axes, evaluated in chunks on all cores; it equals `regimes` point by point.
+A sweep is the product of its axes, evaluated in chunks on all cores; it equals `regimes` point by point. Fields that a kernel varies from
+point to point (AXES) cost a fraction of a microsecond a point; models, machines, routings and every other field (OUTER) are axes too,
+and cost one set of arrays for each combination.
 """
 
 from __future__ import annotations
 
 import math
 import os
+from collections import deque
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from physics import kernels as k
-from physics.regimes import BOUNDS, COLUMNS, CONTRACT_COLUMNS, REGIMES, Evaluation, Grid, distinct_experts
+from physics.combinations import OUTER, combinations
+from physics.regimes import BOUNDS, COLUMNS, CONTRACT_COLUMNS, REGIMES, Evaluation, Grid, Results, distinct_experts
 from physics.scenario import KV_RANGE, RANGES, Scenario
 from physics.workload import LEAVES
 
 AXES = tuple(LEAVES)
 CHUNK = 16_384
+IN_FLIGHT = 16
+"""Chunks that wait for a core at once; those behind them are not laid out yet, which bounds the memory."""
 
 Progress = Callable[[int, int], bool | None]
 """Called with (points done, points in all) after each chunk; returning False cancels."""
@@ -30,15 +36,17 @@ class SweepCancelledError(RuntimeError):
     """A sweep whose progress callback returned False."""
 
 
-def _axis(s: Scenario, name: str, values: Iterable[Any]) -> np.ndarray:
-    if name not in AXES:
-        raise ValueError(f"sweep axis: {name!r} is not one of {', '.join(AXES)}")
+def _axis(name: str, values: Iterable[Any]) -> np.ndarray:
     try:
         axis = np.atleast_1d(np.asarray(values, dtype=float))
     except (TypeError, ValueError) as problem:
         raise ValueError(f"{name}: a sweep axis is a list of numbers ({problem})") from None
     if axis.ndim != 1 or not axis.size:
         raise ValueError(f"{name}: a sweep axis is a non-empty list of numbers")
+    return axis
+
+
+def _check_axis(s: Scenario, name: str, axis: np.ndarray) -> None:
     low, high = KV_RANGE if name == "kv_bytes_per_token" else map(float, RANGES[name])
     if name == "pipeline_depth":
         high = min(high, s.model.n_layers)
@@ -50,7 +58,19 @@ def _axis(s: Scenario, name: str, values: Iterable[Any]) -> np.ndarray:
         s.replace(**{name: int(axis.max())})
     if name == "kv_bytes_per_token":
         s.replace(kv_bytes_per_token=float(axis.max()))
-    return axis
+
+
+def _check_axes(s: Scenario, axes: dict[str, np.ndarray]) -> None:
+    for name, axis in axes.items():
+        _check_axis(s, name, axis)
+
+
+def _sorted_out(axes: dict[str, Any]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """(outer axes, axes of the grid); ValueError for what is neither."""
+    for name in axes:
+        if name not in AXES and name not in OUTER:
+            raise ValueError(f"sweep axis: {name!r} is not one of {', '.join((*AXES, *OUTER))}")
+    return {n: v for n, v in axes.items() if n in OUTER}, {n: _axis(n, v) for n, v in axes.items() if n in AXES}
 
 
 def _columns(columns: str | Iterable[str] | None) -> tuple[str, ...]:
@@ -98,7 +118,7 @@ def _touched(s: Scenario, axes: dict[str, np.ndarray], tokens: str) -> tuple[np.
 
 
 def sweep_arrays(
-    scenario: Scenario, progress: Progress | None = None, columns: str | Iterable[str] | None = None, **axes: Iterable[Any]
+    scenario: Scenario, progress: Progress | None = None, columns: str | Iterable[str] | None = None, **axes: Any
 ) -> dict[str, np.ndarray]:
     """Results of every point of the product of `axes`, without a frame.
 
@@ -106,54 +126,84 @@ def sweep_arrays(
     scenario: what stays fixed.
     progress: called after each chunk with (done, all); return False to cancel.
     columns: names of `regimes`' numeric columns; None: the public contract's; "all".
-    axes: field name -> values; any of AXES.
-    Returns the axes by name, each column as an array of shape (axis lengths in order, 5 regimes), and, always,
+    axes: field -> values; any of AXES and OUTER. An outer axis may be a dictionary label -> value; models, machines and routings may be
+        given by name. Outer axes come first, then those of AXES, each in the order given.
+    Returns the axes by name (of an outer one its labels), each column as an array of shape (axis lengths, 5 regimes), and, always,
     `bound_index` (0 compute, 1 memory, 2 network) and `fits`.
-    Raises ValueError for an unknown axis or column, or a value outside its range, SweepCancelledError when cancelled.
+    Raises ValueError for an unknown axis or column, a value outside its range or a combination that is no sound scenario,
+    SweepCancelledError when cancelled.
     """
-    checked = {name: _axis(scenario, name, values) for name, values in axes.items()}
-    evaluation = Evaluation(scenario, _grid(scenario, checked), _columns(columns))
-    _fill(evaluation, progress)
-    return dict(checked) | evaluation.arrays(tuple(axis.size for axis in checked.values()))
+    names, (outer, inner) = _columns(columns), _sorted_out(axes)
+    cases = combinations(scenario, outer, lambda s: _check_axes(s, inner))
+    size = math.prod(axis.size for axis in inner.values())
+    results = Results(names, len(cases.scenarios), size)
+    evaluations = (Evaluation(s, _grid(s, inner), results, place) for place, s in enumerate(cases.scenarios))
+    _fill(evaluations, len(cases.scenarios) * size, progress)
+    return cases.labels | inner | results.arrays((*cases.shape, *(axis.size for axis in inner.values())))
 
 
-def _fill(evaluation: Evaluation, progress: Progress | None) -> None:
-    count = evaluation.grid.size
-    if count <= CHUNK:
-        evaluation.fill(0, count)
-        if progress is not None:
-            progress(count, count)
-        return
-    starts = range(0, count, CHUNK)
+def _fill(evaluations: Iterable[Evaluation], count: int, progress: Progress | None) -> None:
+    """Evaluate all, chunk by chunk, on all cores; scenarios are laid out as the chunks get to them."""
+    chunks = ((one, start, min(start + CHUNK, one.grid.size)) for one in evaluations for start in range(0, one.grid.size, CHUNK))
+    waiting: deque[tuple[Future[None], int]] = deque()
+    done = 0
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        chunks = pool.map(lambda start: evaluation.fill(start, min(start + CHUNK, count)), starts)
-        for done, _ in enumerate(chunks, 1):
-            if progress is not None and progress(min(done * CHUNK, count), count) is False:
-                pool.shutdown(cancel_futures=True)
-                raise SweepCancelledError(f"sweep cancelled after {min(done * CHUNK, count):,} of {count:,} points")
+        for one, start, stop in chunks:
+            if stop - start == count:
+                one.fill(start, stop)  # a thread would take longer to start
+                _tell(progress, count, count)
+                return
+            waiting.append((pool.submit(one.fill, start, stop), stop - start))
+            if len(waiting) == IN_FLIGHT:
+                done = _finish(waiting, done, count, progress)
+        while waiting:
+            done = _finish(waiting, done, count, progress)
 
 
-def sweep(
-    scenario: Scenario, progress: Progress | None = None, columns: str | Iterable[str] | None = None, **axes: Iterable[Any]
-) -> pd.DataFrame:
+def _finish(waiting: deque[tuple[Future[None], int]], done: int, count: int, progress: Progress | None) -> int:
+    """Wait for the oldest chunk and tell; the points done so far."""
+    future, points = waiting.popleft()
+    try:
+        future.result()
+        _tell(progress, done + points, count)
+    except BaseException:
+        for other, _ in waiting:
+            other.cancel()
+        raise
+    return done + points
+
+
+def _tell(progress: Progress | None, done: int, count: int) -> None:
+    if progress is not None and progress(done, count) is False and done < count:
+        raise SweepCancelledError(f"sweep cancelled after {done:,} of {count:,} points")
+
+
+def sweep(scenario: Scenario, progress: Progress | None = None, columns: str | Iterable[str] | None = None, **axes: Any) -> pd.DataFrame:
     """Tidy frame of a sweep: one row per point and regime, the axes and the columns asked for, bound and fits.
 
     scenario: what stays fixed.
     progress: called after each chunk with (done, all); return False to cancel.
     columns: names of `regimes`' numeric columns; None: the public contract's; "all".
-    axes: field name -> values; any of AXES.
+    axes: field -> values; any of AXES and OUTER, see `sweep_arrays`. Models, machines and other things are named in their column.
     """
     arrays = sweep_arrays(scenario, progress, columns, **axes)
-    shape = tuple(arrays[name].size for name in axes)
+    ordered = [name for name in arrays if name in axes]
+    shape = tuple(arrays[name].size for name in ordered)
     frame: dict[str, Any] = {}
-    for place, name in enumerate(axes):
-        spread = arrays[name].reshape([-1 if i == place else 1 for i in range(len(shape) + 1)])
-        frame[name] = np.broadcast_to(spread, (*shape, k.N_REGIMES)).ravel()
-    codes = np.broadcast_to(np.arange(k.N_REGIMES), (*shape, k.N_REGIMES)).ravel()
-    frame["regime"] = pd.Categorical.from_codes(codes, categories=pd.Index(REGIMES))
+    for place, name in enumerate(ordered):
+        frame[name] = _along(arrays[name], place, shape)
+    frame["regime"] = _along(np.array(REGIMES), len(shape), shape)
     for name, values in arrays.items():
         if name == "bound_index":
             frame["bound"] = pd.Categorical.from_codes(values.ravel(), categories=pd.Index(BOUNDS))
         elif name not in axes:
             frame[name] = values.ravel()
     return pd.DataFrame(frame)
+
+
+def _along(values: np.ndarray, place: int, shape: tuple[int, ...]) -> Any:
+    """One axis of a sweep repeated along the others and the regimes, one entry per row of the frame; names as categories."""
+    full = (*shape, k.N_REGIMES)
+    spread = np.arange(values.size) if values.dtype.kind == "U" else values
+    rows = np.broadcast_to(spread.reshape([-1 if i == place else 1 for i in range(len(full))]), full).ravel()
+    return pd.Categorical.from_codes(rows, categories=pd.Index(values)) if values.dtype.kind == "U" else rows
