@@ -36,7 +36,7 @@ def errors(_s: Snapshot) -> str:
     part_met = [name for name, part in judged.groupby("regime", sort=False) if name not in met and (part["median"] <= part["goal"]).any()]
     missed = [name for name, _ in judged.groupby("regime", sort=False) if name not in met and name not in part_met]
     met = ["TTFT where the stack is known" if name == "TTFT" else str(name) for name in met]
-    words = [f"Goals (black bars) are met for {bold(listed([str(name) for name in met]))}"]
+    words = [f"Goals (upright bars) are met for {bold(listed([str(name) for name in met]))}"]
     words += [f"with the model left out but not the machine for {bold(listed([str(name) for name in part_met]))}"] if part_met else []
     words += [f"not for {bold(listed([str(name) for name in missed]))}"] if missed else []
     return f"{'; '.join(words)}. Circles: model left out; diamonds: machine left out; hollow: one constant ratio per regime."

@@ -93,11 +93,11 @@ def error_picture(_s: Snapshot) -> hv.Overlay:
         min_height=430, xlim=box[:2], ylim=box[2:], xlabel="Median error on data left out, %", ylabel="", xformatter=tick_formatter("%"),
         yticks=[(i, labels[i]) for i in ticks],
     )  # fmt: skip
-    parts: list[Any] = [curve(data["goals"], "goals", "text", line_width=2)]
+    parts: list[Any] = [curve(data["goals"], "goals", "text", line_width=2).opts(hooks=[_plain_axis])]
     for left, (marker, _) in LEFT.items():
         parts.append(points(data[f"baseline {left}"], f"baseline {left}", "muted", marker=marker, size=9, fill_alpha=0, line_width=1.4))
         parts.append(points(data[f"error {left}"], f"error {left}", "midfill", marker=marker, size=10))
-    return hv.Overlay(parts).opts(frame_options).opts(hooks=[_plain_axis])
+    return hv.Overlay(parts).opts(frame_options)
 
 
 def _plain_axis(plot: Any, _element: Any) -> None:
