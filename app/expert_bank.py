@@ -120,6 +120,14 @@ def skew_name(choices: Choices) -> str:
     )
 
 
+def key(s: Snapshot) -> tuple[Any, ...]:
+    """All that lines over tokens hang on: a slider that moves none of it moves no such line."""
+    scenario, choices = s.scenario, s.choices
+    skew = choices.routing, choices.routing_sigma, choices.routing_zipf
+    pinned = None if s.pinned is None else key(s.pinned)
+    return bank(s), routing_of(s), scenario.batch, scenario.new_tokens, scenario.prefill_tokens, *skew, pinned
+
+
 LINES = ("round_robin", "uniform", "skew", "within")
 
 

@@ -76,7 +76,9 @@ class ExpertsPage:
         if not has_experts:
             return
         for name, card in self.cards.items():
-            card.say(SAID[name](s))
+            text = SAID[name](s)
+            if card.head.sentence != text:
+                card.say(text)
         self.file.show(s)
         self._show_slots(s)
 
