@@ -26,7 +26,7 @@ from app.report.contents import FIGURES, Figure
 from app.report.evaluate import PARTS, tables
 from app.report.grid import Grid
 from app.state import OPENING, Choices, Explorer, Snapshot, from_query
-from app.theme import DARK, HUES, LIGHT, Theme, recolor
+from app.theme import DARK, HUES, LIGHT, Theme, bokeh_theme, recolor
 from physics.catalog import glossary, presets
 
 STATIC = Path(__file__).resolve().parents[1] / "static"
@@ -69,7 +69,7 @@ def html(snapshots: Sequence[Snapshot], notices: Sequence[str] = (), command: st
 
 def _plots(figures: Sequence[Any]) -> dict[str, Any]:
     """BokehJS itself and the figures as its documents; nothing else that other packages registered with Bokeh."""
-    document = Document()
+    document = Document(theme=bokeh_theme())
     for figure in figures:
         document.add_root(figure)
     # Callbacks of the live view stay behind in the figures: a file has no Python to call.

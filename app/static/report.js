@@ -68,20 +68,32 @@
   }
 
   // ------------------------------------------------------------------------------------------------- texts
-  function say(element, parts) {
-    element.replaceChildren(...parts.map((part, i) => {
-      if (i % 2 === 0) return part
-      const bold = document.createElement("b")
-      bold.textContent = part
-      return bold
-    }))
+  function put(node, text) {
+    if (node.data !== text) node.data = text
+  }
+
+  // Text nodes stay and only their characters change, unless another pattern of sentence needs other ones.
+  function say(entry, parts) {
+    if (entry.nodes?.length !== parts.length) {
+      entry.nodes = parts.map((part) => document.createTextNode(part))
+      entry.element.replaceChildren(...entry.nodes.map((node, i) => {
+        if (i % 2 === 0) return node
+        const bold = document.createElement("b")
+        bold.append(node)
+        return bold
+      }))
+    }
+    parts.forEach((part, i) => put(entry.nodes[i], part))
   }
 
   function showTexts(state) {
-    for (const {element, table} of state.texts) say(element, sentenceOf(table, state.at))
+    for (const entry of state.texts) {
+      const parts = sentenceOf(entry.table, state.at)
+      say(entry, parts)
+    }
     for (const {element, table} of state.tones) element.classList.toggle("bad", sentenceOf(table, state.at)[0] === "bad")
-    for (const {element, cell} of state.cells) {
-      element.textContent = wordOf(cell.text, state.at)
+    for (const {element, node, cell} of state.cells) {
+      put(node, wordOf(cell.text, state.at))
       if (cell.number) element.dataset.value = valuesOf(cell.number, rowOf(cell.number, state.at))[0]
     }
   }
@@ -136,14 +148,18 @@
       if (figure.visible) showFigure(state, figure)
     }
     clearTimeout(later)
-    later = setTimeout(settle, 120)
+    later = setTimeout(flush, 120)
+  }
+
+  function flush() {
+    clearTimeout(later)
+    for (const state of states) for (const figure of Object.values(state.figures)) if (figure.stale) showFigure(state, figure)
+    settled(true)
   }
 
   function settle() {
-    clearTimeout(later)
-    for (const state of states) for (const figure of Object.values(state.figures)) if (figure.stale) showFigure(state, figure)
+    flush()
     for (const key of Object.keys(states[0].figures)) fit(key)
-    settled(true)
   }
 
   // ----------------------------------------------------------------------------------------------- sliders
@@ -233,7 +249,7 @@
     const marked = (name) => [...document.querySelectorAll(`[data-${name}^="${i}|"]`)].map((element) => [element, element.dataset[name].slice(2)])
     state.texts = marked("text").map(([element, key]) => ({element, table: state.manifest.texts[key]}))
     state.tones = marked("tone").map(([element, key]) => ({element, table: state.manifest.texts[key]}))
-    state.cells = marked("cell").map(([element, key]) => ({element, key, cell: state.manifest.cells[key]}))
+    state.cells = marked("cell").map(([element, key]) => ({element, key, node: element.firstChild ?? element.appendChild(document.createTextNode("")), cell: state.manifest.cells[key]}))
     const byId = (id) => doc.get_model_by_id(id)
     const models = (ids) => Object.fromEntries(Object.entries(ids).map(([label, id]) => [label, byId(id)]))
     for (const [key, parts] of Object.entries(wiring.figures)) {
@@ -254,7 +270,7 @@
       const [state, figure] = figures.get(target)
       figure.visible = isIntersecting
       if (isIntersecting && figure.stale) showFigure(state, figure)
-    }), {rootMargin: "100px"})
+    }))
     for (const element of figures.keys()) observer.observe(element)
   }
 
