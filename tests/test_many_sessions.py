@@ -1,0 +1,123 @@
+"""Visitors share nothing but what never changes, and leave nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import logging
+import weakref
+from typing import Any
+
+import holoviews as hv
+import panel as pn
+import pytest
+from bokeh.document import Document
+from bokeh.models import ColumnDataSource
+from config_fixtures import CASES
+
+from app.session import Session
+from app.state import OPENING, Choices
+from benchmarks.visitor import Visitor
+
+hv.extension("bokeh")
+CONFIG = next(iter(CASES.values())).config
+
+
+class Address:
+    """Stands for the browser's address bar."""
+
+    def __init__(self, search: str = "") -> None:
+        self.search = search
+
+
+def drawn(session: Session) -> Document:
+    document = Document()
+    document.add_root(session.shell.page.get_root(document))
+    return document
+
+
+def test_what_one_does_another_does_not_see() -> None:
+    """Sliders, a model of one's own, own numbers, a pin, the theme and a page: all stay in their session."""
+    one, other = Session(Address()), Session(Address())
+    documents = drawn(one), drawn(other)
+    before, queries = other.explorer.snapshot, (one.location.search, other.location.search)
+    one.sidebar.sliders["batch"].read("48")
+    one.sidebar.inputs.drop.receive([("config.json", json.dumps(CONFIG).encode())])
+    one.sidebar.inputs.form._handle_msg({"key": "memory_bytes", "typed": "200 GB"})
+    one.pin()
+    one.shell.page.dark_theme = True
+    one.shell.show("Pipeline")
+    assert one.explorer.choices.model.endswith("(your file)")
+    assert one.location.search != queries[0]
+    assert other.location.search == queries[1]
+    assert other.explorer.snapshot is before
+    assert other.explorer.choices == Choices.of_preset(OPENING)
+    assert other.explorer.models == {}
+    assert not [name for name in other.sidebar.model.options if name.endswith("(your file)")]
+    assert other.sidebar.sliders["batch"].value == 64
+    assert not other.shell.page.dark_theme
+    assert other.live.shown == "Regimes"
+    sources = [{id(model) for model in document.select({"type": ColumnDataSource})} for document in documents]
+    assert sources[0]
+    assert not sources[0] & sources[1]
+
+
+def test_a_new_session_starts_from_the_preset_whatever_others_did() -> None:
+    one = Session(Address("?batch=48"))
+    one.sidebar.inputs.drop.receive([("config.json", json.dumps(CONFIG).encode())])
+    fresh = Session(Address())
+    assert fresh.explorer.choices == Choices.of_preset(OPENING)
+    reread = Session(Address(one.explorer.choices.query()))
+    assert reread.explorer.choices.model == Choices().model
+    assert "a link cannot carry" in reread.notice.text
+
+
+def test_a_session_that_nobody_holds_is_freed() -> None:
+    session = Session(Address())
+    session.sidebar.sliders["batch"].read("48")
+    kept = [weakref.ref(part) for part in (session, session.explorer, session.shell, session.live, session.explorer.snapshot)]
+    del session
+    gc.collect()
+    assert [reference() for reference in kept] == [None] * len(kept)
+
+
+@pytest.mark.slow
+def test_a_closed_page_frees_its_session() -> None:
+    """On a real server, over a real websocket: open two pages, move a slider in each, close them, wait for the server to notice."""
+    logging.disable(logging.CRITICAL)  # pytest keeps every log record, and Panel's hold the session
+    try:
+        asyncio.run(_open_and_close())
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+async def _open_and_close() -> None:
+    kept: list[weakref.ref[Any]] = []
+
+    def page() -> None:
+        session = Session(pn.state.location)
+        session.shell.servable()
+        kept.extend(weakref.ref(part) for part in (session, session.explorer, session.shell))
+
+    server = pn.io.server.get_server(
+        {"/app": page}, port=0, start=False, show=False, loop=None, threaded=False,
+        unused_session_lifetime_milliseconds=8000, check_unused_sessions_milliseconds=500,
+    )  # fmt: skip
+    server.start()
+    visitors = [Visitor(f"http://localhost:{server.port}/app") for _ in range(2)]
+    for visitor in visitors:
+        await visitor.open()
+    first = await visitors[0].drag("Batch size", 3)
+    assert all(seconds > 0 for seconds in (*first, *await visitors[1].drag("Batch size", 3)))
+    assert len(kept) == 6
+    for visitor in visitors:
+        await visitor.close()
+    for _ in range(100):
+        await asyncio.sleep(0.2)
+        gc.collect()
+        if not any(reference() for reference in kept):
+            break
+    left = [reference() for reference in kept]
+    server.stop()
+    assert left == [None] * 6
