@@ -30,7 +30,8 @@ _FRESH = {"own_machine": "", "own_machine_name": ""}
 Released = Callable[[], None]
 
 
-def _stops(name: str) -> list[float]:
+def slider_stops(name: str) -> list[float]:
+    """Where the slider of a primary quantity stops."""
     low, high, _ = AXES[name]
     if name == "context_tokens":
         return [1000.0, *binary_stops(1024, 2**23), high]
@@ -70,7 +71,7 @@ class Sidebar:
     # ------------------------------------------------------------------------------------------------------------- widgets
     def _slider(self, name: str) -> Slider:
         unit = AXES[name][2] if name in AXES else "tokens"
-        stops = _stops(name) if name in AXES else count_stops(1, 65_536)
+        stops = slider_stops(name) if name in AXES else count_stops(1, 65_536)
         words = self._words[name]
         slider = Slider(label=words["label"], unit=unit, description=words["definition"], stops=stops, value=stops[0])
         if name == "kv_bytes_per_token":
