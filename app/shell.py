@@ -140,13 +140,26 @@ class Page:
         self.holder = pn.Column(sizing_mode="stretch_width", margin=0, visible=False)
         self._failed = False
 
-    def open(self) -> None:
-        """Build the content if it is not there yet, and show it; a failure is said on the page, and tried again next time."""
-        if self._failed or not len(self.holder):
-            self.holder[:] = [self._built()]
+        self._built = False
+
+    @property
+    def ready(self) -> bool:
+        """Whether the content is there; a failed page is built again when it is next shown."""
+        return self._built and not self._failed
+
+    def wait(self) -> None:
+        """Say that the content is being drawn."""
+        self.holder[:] = [Notice(text="Drawing this page …")]
         self.holder.visible = True
 
-    def _built(self) -> Viewable:
+    def open(self) -> None:
+        """Build the content if it is not there yet, and show it; a failure is said on the page, and tried again next time."""
+        if not self.ready:
+            self.holder[:] = [self._made()]
+            self._built = True
+        self.holder.visible = True
+
+    def _made(self) -> Viewable:
         self._failed = False
         try:
             return self.build()
@@ -178,6 +191,7 @@ class Shell:
         self.pages: Mapping[str, Page] = {page.name: page for page in pages}
         self.topbar = TopBar(presets=list(presets), actions=[dict(action) for action in ACTIONS])
         self.headline = Headline()
+        self._drawn = False  # the first page is built with the session, later ones after a sentence that says so
         self.tabs = TabBar(names=list(self.pages), questions=[page.question for page in pages])
         self.side = SidePanel()
         self.side.on_close(self.close_side)
@@ -220,8 +234,19 @@ class Shell:
         for other in self.pages.values():
             if other.name != name:
                 other.holder.visible = False
-        self.pages[name].open()
-        self.live.show(name)
+        document = pn.state.curdoc
+        if not self.pages[name].ready and self._drawn and document is not None and document.session_context is not None:
+            self.pages[name].wait()
+            document.add_next_tick_callback(lambda: self._finish(name))
+        else:
+            self._finish(name)
+
+    def _finish(self, name: str) -> None:
+        """Build and show a page, unless another one was chosen meanwhile."""
+        if self.tabs.chosen == name:
+            self.pages[name].open()
+            self.live.show(name)
+            self._drawn = True
 
     def show(self, name: str) -> None:
         """Show a page; an unknown name is ignored."""
