@@ -13,6 +13,7 @@ import sys
 COMMANDS = {
     "calibrate": "fit efficiencies to measured kernels and serving runs, and write them to data/",
     "report": "write one offline HTML file whose sliders still work",
+    "notebooks": "run the notebooks; --html writes them as static pages",
     "check": "run what continuous integration runs: lint, types, import contracts, tests",
 }
 
