@@ -237,7 +237,7 @@ class Shell:
         document = pn.state.curdoc
         if not self.pages[name].ready and self._drawn and document is not None and document.session_context is not None:
             self.pages[name].wait()
-            document.add_next_tick_callback(lambda: self._finish(name))
+            document.add_timeout_callback(lambda: self._finish(name), 60)  # [ms], so that the sentence is sent before the work begins
         else:
             self._finish(name)
 
