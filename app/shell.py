@@ -63,6 +63,7 @@ _SX: dict[str, Any] = {
     "& .header .title": {"color": "var(--midfill-text) !important", "fontSize": "18px", "fontWeight": 600},
     "& .header [aria-label$=contextbar]": {"display": "none"},
     "& .main": {"backgroundColor": "var(--midfill-page)"},
+    "& .MuiLinearProgress-root": {"display": "none"},  # the template's busy bar is off, and stays in the page without a name
     "& .sidebar, & .contextbar": {"backgroundColor": "var(--midfill-surface)", "backgroundImage": "none"},
 }  # fmt: skip
 

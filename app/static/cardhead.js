@@ -8,7 +8,7 @@ const ICONS = {
 }
 
 export function render({model}) {
-  const title = node("h3")
+  const title = node("h3", {"aria-level": "2"})
   const tools = node("div", {class: "tools", role: "group"})
   const sentence = node("p", {class: "sentence"})
   const status = node("span", {class: "status", role: "status"})

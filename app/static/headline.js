@@ -1,6 +1,6 @@
 // The strip of tiles: one number each with its label and unit.
 export function render({model}) {
-  const list = node("div", {class: "tiles", role: "list"})
+  const list = node("div", {class: "tiles", role: "group", "aria-label": "Headline numbers"})
   const root = node("div", {class: "headline"}, list)
   let parts = []
 
@@ -9,7 +9,7 @@ export function render({model}) {
       const ui = {label: node("span", {class: "label"}), number: node("span", {class: "number"}), unit: node("span", {class: "unit"}),
         kind: node("span"), note: node("div", {class: "note"})}
       const value = node("div", {class: "value"}, ui.number, ui.unit)
-      ui.root = node("button", {type: "button", class: "tile", role: "listitem"}, node("div", {class: "top"}, ui.label, ui.kind), value, ui.note)
+      ui.root = node("button", {type: "button", class: "tile"}, node("div", {class: "top"}, ui.label, ui.kind), value, ui.note)
       ui.root.addEventListener("click", () => model.send_msg({clicked: tile.key}))
       return ui
     })

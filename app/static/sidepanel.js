@@ -23,15 +23,16 @@ function codeBlock(text) {
 }
 
 export function render({model}) {
-  const title = node("h3")
+  const title = node("h3", {"aria-level": "2"})
   const close = node("button", {type: "button", class: "close", "aria-label": "Close", title: "Close (Escape)"}, "×")
   const content = node("div", {class: "content"})
-  const root = node("aside", {class: "sidepanel", "aria-live": "polite"}, node("div", {class: "top"}, title, close), content)
+  const root = node("aside", {class: "sidepanel", "aria-label": "Explanation", "aria-live": "polite"}, node("div", {class: "top"}, title, close), content)
   close.addEventListener("click", () => model.send_msg({close: true}))
   const onKey = (event) => { if (event.key === "Escape") model.send_msg({close: true}) }
   root.addEventListener("keydown", onKey)
   const paint = () => {
     title.textContent = model.title
+    title.hidden = !model.title
     content.replaceChildren(...model.blocks.map(block))
   }
   model.on(["title", "blocks"], paint)

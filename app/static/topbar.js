@@ -5,7 +5,8 @@ export function render({model}) {
   const select = node("select", {"aria-label": "Preset", title: "Preset"})
   const status = node("span", {class: "status", role: "status"})
   const actions = node("div", {class: "actions"})
-  const root = node("div", {class: "topbar"}, select, status, actions)
+  const heading = node("h1", {class: "unseen"}, "Midfill: computation and data movement in LLM inference")
+  const root = node("div", {class: "topbar"}, heading, select, status, actions)
   let timer = null
 
   const say = (text, stay = false, seconds = 4) => {
