@@ -7,6 +7,7 @@ import gc
 import json
 import logging
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 import holoviews as hv
@@ -22,6 +23,14 @@ from benchmarks.visitor import Visitor
 
 hv.extension("bokeh")
 CONFIG = next(iter(CASES.values())).config
+
+
+@pytest.fixture(autouse=True)
+def _light_afterwards() -> Iterator[None]:
+    """Outside a server the dark toggle sets Panel's global theme: put it back for the tests that follow."""
+    before = pn.config.theme
+    yield
+    pn.config.theme = before
 
 
 class Address:
