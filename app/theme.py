@@ -178,18 +178,18 @@ def recolor(figure: Model, theme: Theme) -> None:
 def dark_colors(figure: Model) -> list[tuple[Model, str, str, str]]:
     """(model, property, light colour, dark colour) of everything that `recolor` would change in a figure drawn in the light theme."""
     lines, texts = _swaps(DARK.name)
-    found = []
+    found: list[tuple[Model, str, str, str]] = []
     for model in figure.references():
         for name in _colors_of(type(model)):
             value = getattr(model, name, None)
-            goal = (texts if "text_" in name else lines).get(value.upper()) if isinstance(value, str) else None
-            if goal is not None and goal.upper() != value.upper():
-                found.append((model, name, value, goal))
+            if isinstance(value, str):
+                goal = (texts if "text_" in name else lines).get(value.upper(), value)
+                found += [(model, name, value, goal)] if goal.upper() != value.upper() else []
     return found
 
 
 @cache
-def _colors_of(kind: type[Model]) -> tuple[str, ...]:
+def _colors_of(kind: Any) -> tuple[str, ...]:
     return tuple(sorted(kind.properties() & _COLOR_NAMES))
 
 
