@@ -180,7 +180,8 @@ def dark_colors(figure: Model) -> list[tuple[Model, str, str, str]]:
     lines, texts = _swaps(DARK.name)
     found: list[tuple[Model, str, str, str]] = []
     for model in figure.references():
-        for name in _colors_of(type(model)):
+        kind: Any = type(model)
+        for name in _colors_of(kind):
             value = getattr(model, name, None)
             if isinstance(value, str):
                 goal = (texts if "text_" in name else lines).get(value.upper(), value)
@@ -190,7 +191,7 @@ def dark_colors(figure: Model) -> list[tuple[Model, str, str, str]]:
 
 @cache
 def _colors_of(kind: Any) -> tuple[str, ...]:
-    return tuple(sorted(kind.properties() & _COLOR_NAMES))
+    return tuple(sorted(name for name in kind.properties() if name.endswith("color")))
 
 
 _COLOR_NAMES = {p + n for p in ("", "hover_", "selection_", "nonselection_") for n in (*_LINE_PROPERTIES, "text_color")}
