@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import importlib
 import json
 import math
 import re
@@ -13,21 +14,25 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import holoviews as hv
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import physics
+from app.live import drawn
 from app.pages.regimes import table_rows
 from app.plots import crossover
 from app.report import add_arguments, command, contents, evaluate, page, provenance, write
 from app.report.grid import SLIDERS, Grid, depth_stops, laid_out
 from app.report.tables import Pack, column, sentence, texts
 from app.state import AXES, QUANTITIES, Choices, Explorer, Snapshot
+from app.theme import DARK, dark_colors, recolor
 from physics.catalog import presets
 
 ROOT = Path(__file__).resolve().parents[1]
+hv.extension("bokeh")
 
 
 def grid_of(**choices: Any) -> Grid:
@@ -38,6 +43,12 @@ def fresh(grid: Grid, place: tuple[int, ...]) -> Snapshot:
     """The state as the app would make it: from choices alone, nothing shared, nothing prepared."""
     choices = grid.at(place)
     return Snapshot(choices, choices.scenario())
+
+
+def all_texts(s: Snapshot) -> dict[tuple[str, ...], str]:
+    """Every text of a state but the table's cells."""
+    said = {key: text for figure in contents.shown(s) for key, text in evaluate.sentence_text(figure, s).items()}
+    return said | dict(evaluate.tile_texts(s)) | dict(evaluate.table_text(s))
 
 
 class Read:
@@ -118,7 +129,7 @@ def same(one: Any, other: Any) -> bool:
 
 def assert_jobs_hold(grid: Grid, rng: np.random.Generator, states: int) -> None:
     """What a job gives for the state it is evaluated at is what the app gives for every state that is shown it."""
-    todo = list(evaluate.jobs(grid, contents.FIGURES))
+    todo = list(evaluate.jobs(grid))
     by_key: dict[Any, tuple[int, ...]] = {}
     for place in grid.places(SLIDERS):
         for n, job in enumerate(todo):
@@ -134,8 +145,7 @@ def assert_jobs_hold(grid: Grid, rng: np.random.Generator, states: int) -> None:
 
 
 def _walked(grid: Grid, job: evaluate.Job, place: tuple[int, ...]) -> tuple[int, ...]:
-    walked = job.over if job.extra is contents.nothing else SLIDERS
-    return tuple(at if name in walked else here for name, at, here in zip(SLIDERS, place, grid.present, strict=True))
+    return tuple(at if name in job.walked else here for name, at, here in zip(SLIDERS, place, grid.present, strict=True))
 
 
 def _key(grid: Grid, job: evaluate.Job, place: tuple[int, ...]) -> tuple[Any, ...]:
@@ -184,11 +194,15 @@ def test_every_table_of_every_state_reads_back_as_the_app_shows_it(small: Grid) 
     counted = 0
     for place in small.places(SLIDERS):
         s = fresh(small, place)
-        wanted = {key: values for figure in contents.FIGURES for key, values in evaluate.figure_columns(figure, s).items()}
+        wanted = {key: values for figure in contents.shown(s) for key, values in evaluate.figure_columns(figure, s).items()}
         for read in parts:
             for key, tables in read.manifest["figures"].items():
                 for table in tables:
-                    assert same(read.at(table, place), wanted.pop(("figure", key, table["element"], table["column"]))), (place, key, table["element"])
+                    assert same(read.at(table, place), wanted.pop(("figure", key, table["element"], table["column"]))), (
+                        place,
+                        key,
+                        table["element"],
+                    )
                     counted += 1
         assert not wanted
     assert counted > 2000
@@ -198,9 +212,11 @@ def test_every_text_of_every_state_reads_back_as_the_app_says_it(small: Grid) ->
     reads = [Read(pack.text(manifest)) for manifest, pack in (evaluate.tables(small, part) for part in range(evaluate.PARTS))]
     for place in small.places(SLIDERS):
         s = fresh(small, place)
-        wanted = {key[1]: text for part in (evaluate.state_texts(contents.FIGURES, s), evaluate.step_texts(s)) for key, text in part.items()}
+        wanted = {key[1]: text for key, text in all_texts(s).items()}
         assert {key: read.said(table, place) for read in reads for key, table in read.manifest["texts"].items()} == wanted
-        cells = {f"{row['key']} {name}": text for row in table_rows(s) for name, text in zip(contents.COLUMNS, row["cells"][1:], strict=True)}
+        cells = {
+            f"{row['key']} {name}": text for row in table_rows(s) for name, text in zip(contents.COLUMNS, row["cells"][1:], strict=True)
+        }
         frame = physics.regimes(s.scenario)
         for read in reads:
             for key, cell in read.manifest["cells"].items():
@@ -215,10 +231,22 @@ def test_every_picture_of_the_app_that_follows_the_sliders_is_in_the_report() ->
     from app import plots
     from app.picture import Picture
 
-    modules = [__import__(f"app.plots.{path.stem}", fromlist=["x"]) for path in Path(plots.__file__).parent.glob("[a-z]*.py")]
-    pictures = {id(value): name for module in modules for name, value in vars(module).items() if isinstance(value, Picture)}
     shown = {id(figure.picture) for figure in contents.FIGURES}
-    assert not {name for number, name in pictures.items() if number not in shown} - contents.LEFT_OUT
+    missing = []
+    for path in Path(plots.__file__).parent.glob("[a-z]*.py"):
+        names = vars(importlib.import_module(f"app.plots.{path.stem}")).items()
+        pictures = {name for name, value in names if isinstance(value, Picture) and id(value) not in shown}
+        missing += [f"{path.stem}.{name}" for name in pictures - set(contents.LEFT_OUT.get(path.stem, ()))]
+    assert not missing, "add them to app/report/contents.py: FIGURES, or LEFT_OUT"
+
+
+def test_an_element_left_out_as_empty_is_empty(small: Grid) -> None:
+    for place in small.places(SLIDERS):
+        s = fresh(small, place)
+        for figure in contents.shown(s):
+            for label, columns in figure.picture.columns(s).items():
+                if contents.empty(label, s):
+                    assert np.isnan(np.asarray(columns["y"], float)).all(), (figure.key, label)
 
 
 # ------------------------------------------------------------------------------------------------------------------- encoding
@@ -255,6 +283,22 @@ def test_sliders_that_move_nothing_are_left_out() -> None:
 
 
 # ------------------------------------------------------------------------------------------------------------------- the page
+@pytest.mark.parametrize("figure", contents.FIGURES, ids=lambda figure: figure.key)
+def test_the_dark_colours_of_the_page_are_those_of_the_app(figure: contents.Figure) -> None:
+    made = drawn(figure.picture, Explorer().snapshot).figure
+    wanted = {(model.id, name): dark for model, name, _, dark in dark_colors(made)}
+    before = painted(made)
+    recolor(made, DARK)
+    changed = {key: value for key, value in painted(made).items() if value != before[key]}
+    assert changed == wanted
+    assert len(changed) > 10
+
+
+def painted(figure: Any) -> dict[tuple[str, str], Any]:
+    models = list(figure.references())
+    return {(model.id, name): getattr(model, name) for model in models for name in model.properties() if name.endswith("color")}
+
+
 HOSTILE = "<script>alert(1)</script>\"'&</style>**bold**"
 
 
@@ -280,7 +324,16 @@ def test_sources_name_every_number_of_model_machine_and_energy() -> None:
     rows = provenance.used_sources(s)
     assert all(row.citation and row.confidence for row in rows)
     what = " ".join(row.what for row in rows)
-    for words in ("width, vocabulary", "58 × mla + moe", "peak fp8", "memory bandwidth", "memory capacity", "scale-up", "HBM", "FLOP in FP8"):
+    for words in (
+        "width, vocabulary",
+        "58 × mla + moe",
+        "peak fp8",
+        "memory bandwidth",
+        "memory capacity",
+        "scale-up",
+        "HBM",
+        "FLOP in FP8",
+    ):
         assert words.lower() in what.lower()
     changed = provenance.used_sources(s.replace(machine=s.machine.replace(memory_bytes=1e12)))
     assert [row.citation for row in changed if "published: 141 GB" in row.value] == [provenance.GIVEN]

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from app import headline, sentences
+from app import headline, sentences, sentences_energy, sentences_experts
 from app.pages.regimes import COLUMNS
 from app.picture import Picture
-from app.plots import crossover, pipeline, roofline, utilisation
+from app.plots import crossover, energy, experts, pipeline, roofline, utilisation
 from app.report.grid import SLIDERS, Grid, Place
 from app.state import Choices, Snapshot
 from physics.regimes import BOUNDS, REGIMES
@@ -35,12 +35,21 @@ def _fits(grid: Grid, place: Place) -> Hashable:
     return grid.fits(place)
 
 
+def _always(_snapshot: Snapshot) -> bool:
+    return True
+
+
+def _all(_choices: Choices) -> tuple[str, ...]:
+    return ALL
+
+
 @dataclass(frozen=True)
 class Figure:
-    """One picture: its title and sentence, and what moves it.
+    """One picture: its title and sentence, and what moves them.
 
-    over: sliders that can change its columns. extra: anything else they hang on, cheap to ask at every state.
-    moving: elements that follow other sliders than the rest. wide: whether it takes the full width.
+    over: sliders that can change its columns. extra: anything else they hang on, cheap to ask at every state; extra_over: sliders that
+    can change that. moving: elements that follow other sliders than the rest. said_over: sliders that can change the sentence.
+    when: whether a state has such a picture. wide: whether it takes the full width.
     """
 
     key: str
@@ -48,10 +57,30 @@ class Figure:
     title: str
     picture: Picture[Snapshot]
     sentence: Callable[[Snapshot], str]
-    over: Callable[[Choices], tuple[str, ...]] = lambda _: ALL
+    over: Callable[[Choices], tuple[str, ...]] = _all
     extra: Callable[[Grid, Place], Hashable] = nothing
+    extra_over: tuple[str, ...] = ALL
     moving: Callable[[Choices], Mapping[str, tuple[str, ...]]] = field(default=lambda _: {})
+    said_over: tuple[str, ...] = ALL
+    when: Callable[[Snapshot], bool] = _always
     wide: bool = False
+
+
+def _of(*sliders: str) -> Callable[[Choices], tuple[str, ...]]:
+    return lambda _: sliders
+
+
+def _has_experts(s: Snapshot) -> bool:
+    return bool(s.scenario.model.moe_groups)
+
+
+def _room(grid: Grid, place: Place) -> Hashable:
+    """Which batches of the energy picture the memory holds."""
+    return grid.snapshot(place).energy.fits.tobytes()
+
+
+def _batch(_choices: Choices) -> Mapping[str, tuple[str, ...]]:
+    return {"cursor": ("batch",)}
 
 
 def _but_axis(choices: Choices) -> tuple[str, ...]:
@@ -70,28 +99,42 @@ def _stage(s: Snapshot) -> str:
     return f"{sentences.stage(s)} {sentences.fit(s)}"
 
 
-def _step(_choices: Choices) -> tuple[str, ...]:
-    return STEP
-
-
+NOT_BATCH = ("context_tokens", "kv_bytes_per_token", "pipeline_depth")
 FIGURES: tuple[Figure, ...] = (
-    Figure("roofline", "Regimes", "What does the machine allow each regime?", roofline.PICTURE, sentences.roofline, _step, _fits),
+    Figure("roofline", "Regimes", "What does the machine allow each regime?", roofline.PICTURE, sentences.roofline, _of(*STEP), _fits),
     Figure("utilisation", "Regimes", "Is this worker strong in all three?", utilisation.PICTURE, sentences.utilisation),
     Figure(
-        "crossover",
-        "Regimes",
-        "Where does a slider stop helping?",
-        crossover.PICTURE,
-        sentences.crossover,
-        _but_axis,
-        moving=_cursor,
+        "crossover", "Regimes", "Where does a slider stop helping?", crossover.PICTURE, sentences.crossover, _but_axis, moving=_cursor,
         wide=True,
     ),
-    Figure("stage", "Pipeline", "What must one stage hold?", pipeline.MEMORY, _stage, _step, moving=_depth, wide=True),
-    Figure("latency", "Pipeline", "Does depth speed up a token?", pipeline.LATENCY, sentences.latency, _step, moving=_depth),
-    Figure("throughput", "Pipeline", "Does depth raise throughput?", pipeline.THROUGHPUT, sentences.throughput, _step, moving=_depth),
-)
-"""Every picture of the app that follows the four sliders, in the order of its pages."""
+    Figure(
+        "distinct", "Experts", "How much of the bank wakes up?", experts.DISTINCT, sentences_experts.distinct, _of("batch"),
+        said_over=("batch",), when=_has_experts,
+    ),
+    Figure(
+        "sharing", "Experts", "What does sharing give each regime?", experts.SHARING, sentences_experts.sharing,
+        _of("context_tokens", "batch"), said_over=("context_tokens", "batch"), when=_has_experts,
+    ),
+    Figure("stage", "Pipeline", "What must one stage hold?", pipeline.MEMORY, _stage, _of(*STEP), moving=_depth, wide=True),
+    Figure("latency", "Pipeline", "Does depth speed up a token?", pipeline.LATENCY, sentences.latency, _of(*STEP), moving=_depth),
+    Figure("throughput", "Pipeline", "Does depth raise throughput?", pipeline.THROUGHPUT, sentences.throughput, _of(*STEP), moving=_depth),
+    Figure(
+        "energy", "Energy", "Experts in SRAM or in HBM?", energy.EXPERTS, sentences_energy.experts, _of(), _room, NOT_BATCH, _batch,
+        ("batch",), _has_experts, wide=True,
+    ),
+)  # fmt: skip
+"""The pictures of a report, in the order of the app's pages."""
+
+
+def shown(snapshot: Snapshot) -> list[Figure]:
+    """The pictures a state has."""
+    return [figure for figure in FIGURES if figure.when(snapshot)]
+
+
+def empty(label: str, snapshot: Snapshot) -> bool:
+    """Whether an element shows nothing in any state of a report: no slider leaves a trail, nothing is pinned, estimates are off."""
+    off = {"trail": True, "ghost": snapshot.pinned is None, "estimate": snapshot.scenario.efficiencies is None}
+    return off.get(label.partition(" ")[0], False)
 
 
 def tile_texts(s: Snapshot) -> Texts:
@@ -123,5 +166,10 @@ def cell_inputs(results: Mapping[str, np.ndarray], i: int, name: str) -> np.ndar
     return np.stack([bound, share, results["flops"][:, i] > 0], axis=-1)
 
 
-LEFT_OUT: frozenset[str] = frozenset()
-"""Pictures of the app that no report shows."""
+LEFT_OUT = {
+    "experts": ("SHARED", "BYTES", "INTENSITY"), "experts_load": ("LOADS", "STRAGGLERS"), "energy": ("REGIME_LEVELS",),
+    "energy_map": ("MAP",), "sessions": ("MIX_PICTURE", "DENSITY", "CONTEXT", "WAITS"), "waiting": ("MAP", "REUSE", "CURVE"),
+    "validation": ("SCATTER", "ERRORS"), "routing_file": ("POPULARITY", "OVERLAP", "PROOF"),
+}  # fmt: skip
+"""Pictures of the app that no report shows: they ask more of a state than can be worked out of 6,561 in time, hang on controls or
+files of their page, or follow no slider."""

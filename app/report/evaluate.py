@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,16 +25,22 @@ LIMITS = ("axes", "limits")
 
 
 class Job(NamedTuple):
-    """What to work out of every state that differs in the sliders `over`, or in what `extra` says of it."""
+    """What to work out of every state that differs in the sliders `over`, or in what `extra` says of it over `extra_over`."""
 
     over: tuple[str, ...]
-    extra: Callable[[Grid, Place], Hashable]
     make: Callable[[Snapshot], Named]
+    extra: Callable[[Grid, Place], Hashable] = contents.nothing
+    extra_over: tuple[str, ...] = ()
+
+    @property
+    def walked(self) -> tuple[str, ...]:
+        """Sliders whose every stop is visited."""
+        return tuple(name for name in SLIDERS if name in self.over or name in self.extra_over)
 
 
 def figure_columns(figure: Figure, s: Snapshot) -> dict[tuple[str, ...], Any]:
     """Every changing column of a picture, its limits among them; a scalar is a column of one."""
-    columns = figure.picture.columns(s)
+    columns = {label: part for label, part in figure.picture.columns(s).items() if not contents.empty(label, s)}
     found: dict[tuple[str, ...], Any] = {
         ("figure", figure.key, label, name): prepared(v if np.ndim(v) else [v])
         for label, part in columns.items()
@@ -44,26 +51,32 @@ def figure_columns(figure: Figure, s: Snapshot) -> dict[tuple[str, ...], Any]:
     return found
 
 
-def state_texts(figures: Sequence[Figure], s: Snapshot) -> Named:
-    """Sentences of the pictures, tiles and marks of a state, which any slider can change."""
-    said: dict[tuple[str, ...], Any] = {("text", f"sentence {figure.key}"): figure.sentence(s) for figure in figures}
-    return said | {("text", key): text for part in (contents.tile_texts(s), contents.mark_texts(s)) for key, text in part.items()}
+def tile_texts(s: Snapshot) -> Named:
+    """Tiles and marks of a state."""
+    return {("text", key): text for part in (contents.tile_texts(s), contents.mark_texts(s)) for key, text in part.items()}
 
 
-def step_texts(s: Snapshot) -> Named:
-    """Texts about the work of a step, which depth leaves alone."""
+def table_text(s: Snapshot) -> Named:
+    """The sentence of the table, about the work of a step."""
     return {("text", "sentence table"): sentences.table(s)}
 
 
-def jobs(grid: Grid, figures: Sequence[Figure]) -> Iterator[Job]:
+def sentence_text(figure: Figure, s: Snapshot) -> Named:
+    """The sentence of a picture."""
+    return {("text", f"sentence {figure.key}"): figure.sentence(s)}
+
+
+def jobs(grid: Grid) -> Iterator[Job]:
     """Everything there is to work out."""
-    yield Job(ALL, contents.nothing, lambda s: state_texts(figures, s))
-    yield Job(STEP, contents.nothing, step_texts)
-    for figure in figures:
+    yield Job(ALL, tile_texts)
+    yield Job(STEP, table_text)
+    for figure in contents.shown(grid.opening):
         apart = figure.moving(grid.choices)
-        yield Job(figure.over(grid.choices), figure.extra, _without(figure, set(apart)))
+        yield Job(figure.said_over, partial(sentence_text, figure))
+        extra_over = () if figure.extra is contents.nothing else figure.extra_over
+        yield Job(figure.over(grid.choices), _without(figure, set(apart)), figure.extra, extra_over)
         for label, over in apart.items():
-            yield Job(over, contents.nothing, _only(figure, label))
+            yield Job(over, _only(figure, label))
 
 
 def _without(figure: Figure, labels: set[str]) -> Callable[[Snapshot], Named]:
@@ -76,34 +89,34 @@ def _only(figure: Figure, label: str) -> Callable[[Snapshot], Named]:
 
 def evaluated(grid: Grid, todo: Sequence[Job]) -> Iterator[tuple[list[Named], np.ndarray]]:
     """For jobs of equal `over` and `extra` together: what they give for each different state, and which of them each place shows."""
-    groups: dict[Any, list[Callable[[Snapshot], Named]]] = {}
+    groups: dict[Any, list[Job]] = {}
     for job in todo:
-        groups.setdefault((job.over, job.extra), []).append(job.make)
-    for (over, extra), makes in groups.items():
-        yield _group(grid, over, extra, makes)
+        groups.setdefault((job.over, job.extra), []).append(job)
+    for together in groups.values():
+        yield _group(grid, together)
 
 
-def _group(grid: Grid, over: tuple[str, ...], extra: Any, makes: Sequence[Callable[[Snapshot], Named]]) -> tuple[list[Named], np.ndarray]:
-    walked = over if extra is contents.nothing else ALL
+def _group(grid: Grid, together: Sequence[Job]) -> tuple[list[Named], np.ndarray]:
+    first = together[0]
     seen: dict[Hashable, int] = {}
     made: list[Named] = []
     which = []
-    for place in grid.places(walked):
-        key = (tuple(at for name, at in zip(SLIDERS, place, strict=True) if name in over), extra(grid, place))
+    for place in grid.places(first.walked):
+        key = (tuple(at for name, at in zip(SLIDERS, place, strict=True) if name in first.over), first.extra(grid, place))
         number = seen.setdefault(key, len(seen))
         if number == len(made):
             s = grid.snapshot(place)
-            made.append({name: values for make in makes for name, values in make(s).items()})
+            made.append({name: values for job in together for name, values in job.make(s).items()})
         which.append(number)
-    shape = [n if name in walked else 1 for name, n in zip(SLIDERS, grid.shape, strict=True)]
+    shape = [n if name in first.walked else 1 for name, n in zip(SLIDERS, grid.shape, strict=True)]
     return made, np.array(which, np.int64).reshape(shape)
 
 
-def tables(grid: Grid, part: int, figures: Sequence[Figure] = contents.FIGURES) -> tuple[dict[str, Any], Pack]:
+def tables(grid: Grid, part: int) -> tuple[dict[str, Any], Pack]:
     """One of PARTS of the columns and texts of every state: the manifest the page reads, and the arrays it points into."""
     pack = Pack()
     manifest: dict[str, Any] = {"present": list(grid.present), "figures": {}, "texts": {}, "cells": cell_tables(grid, pack) if part else {}}
-    todo = [job for job in jobs(grid, figures) if part == (job.over != ALL or job.extra is not contents.nothing)]
+    todo = [job for job in jobs(grid) if part == (job.over != ALL)]
     for made, which in evaluated(grid, todo):
         for key in made[0]:
             values = [one[key] for one in made]

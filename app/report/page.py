@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import physics
 from app import headline, recipe, sentences
 from app.live import Drawn, drawn
 from app.pages.regimes import table_columns, table_rows
+from app.picture import Picture
 from app.quantities import format_quantity
 from app.report import MOST_STATES, contents, provenance
 from app.report.apart import start
@@ -26,7 +28,7 @@ from app.report.contents import FIGURES, Figure
 from app.report.evaluate import PARTS, tables
 from app.report.grid import Grid
 from app.state import OPENING, Choices, Explorer, Snapshot, from_query
-from app.theme import DARK, HUES, LIGHT, Theme, bokeh_theme, recolor
+from app.theme import DARK, HUES, LIGHT, Theme, bokeh_theme, dark_colors
 from physics.catalog import glossary, presets
 
 STATIC = Path(__file__).resolve().parents[1] / "static"
@@ -55,7 +57,7 @@ def html(snapshots: Sequence[Snapshot], notices: Sequence[str] = (), command: st
         _ = snapshot.results  # the kernels are loaded before processes part
     working = [[start(packed, snapshot, part) for part in range(PARTS)] for snapshot in snapshots]
     hv.extension("bokeh")
-    figures = [{figure.key: _drawn(figure, snapshot, i) for figure in FIGURES} for i, snapshot in enumerate(snapshots)]
+    figures = [{figure.key: _drawn(figure, snapshot, i) for figure in contents.shown(snapshot)} for i, snapshot in enumerate(snapshots)]
     packs = [[work.result() for work in parts] for parts in working]
     states = [
         _state(i, snapshot, group, packs[i], len(snapshots)) for i, (snapshot, group) in enumerate(zip(snapshots, figures, strict=True))
@@ -70,8 +72,9 @@ def html(snapshots: Sequence[Snapshot], notices: Sequence[str] = (), command: st
 def _plots(figures: Sequence[Any]) -> dict[str, Any]:
     """BokehJS itself and the figures as its documents; nothing else that other packages registered with Bokeh."""
     document = Document(theme=bokeh_theme())
-    for figure in figures:
-        document.add_root(figure)
+    with document.models.freeze():
+        for figure in figures:
+            document.add_root(figure)
     # Callbacks of the live view stay behind in the figures: a file has no Python to call.
     docs, items = standalone_docs_json_and_render_items(figures, suppress_callback_warning=True)
     library = Resources(mode="inline", components=["bokeh"]).js_raw
@@ -96,11 +99,24 @@ def packed(snapshot: Snapshot, part: int) -> str:
 
 # ------------------------------------------------------------------------------------------------------------------ figures
 def _drawn(figure: Figure, snapshot: Snapshot, i: int) -> Drawn:
-    made = drawn(figure.picture, snapshot)
+    made = drawn(_lean(figure.picture), snapshot)
     made.figure.update(
         sizing_mode="stretch_width", height=figure.picture.min_height, min_height=None, output_backend="canvas", name=f"{figure.key} {i}"
     )
     return made
+
+
+def _lean(picture: Picture[Snapshot]) -> Picture[Snapshot]:
+    """The picture without the elements that stay empty in a report: they cost drawing and painting all the same."""
+
+    def build(s: Snapshot) -> Any:
+        whole = picture.build(s)
+        return whole.clone([(key, element) for key, element in whole.data.items() if not contents.empty(element.label, s)])
+
+    def columns(s: Snapshot) -> Any:
+        return {label: part for label, part in picture.columns(s).items() if not contents.empty(label, s)}
+
+    return replace(picture, build=build, columns=columns)
 
 
 def _wiring(made: Drawn) -> dict[str, Any]:
@@ -109,22 +125,8 @@ def _wiring(made: Drawn) -> dict[str, Any]:
         "id": made.figure.id,
         "sources": {label: source.id for label, source in made.sources.items()},
         "marks": {label: mark.id for label, mark in made.marks.items()},
-        "colors": _colors(made.figure),
+        "colors": [[model.id, *rest] for model, *rest in dark_colors(made.figure)],
     }
-
-
-def _colors(figure: Any) -> list[list[str]]:
-    """(model, property, light, dark) of every colour that the theme changes."""
-    found = {theme.name: _colored(figure, theme) for theme in (DARK, LIGHT)}
-    light, dark = found["light"], found["dark"]
-    return [[*key, light[key], dark[key]] for key in light if light[key] != dark.get(key, light[key])]
-
-
-def _colored(figure: Any, theme: Theme) -> dict[tuple[str, str], str]:
-    recolor(figure, theme)
-    models = sorted(figure.references(), key=lambda model: str(model.id))
-    named = {(model.id, name): getattr(model, name, None) for model in models for name in model.properties() if name.endswith("color")}
-    return {key: value for key, value in named.items() if isinstance(value, str)}
 
 
 # -------------------------------------------------------------------------------------------------------------------- texts
@@ -137,7 +139,7 @@ def rich(text: str) -> Markup:
 def _state(i: int, snapshot: Snapshot, group: Mapping[str, Drawn], packs: Sequence[str], count: int) -> dict[str, Any]:
     """One state as the template shows it."""
     s, words = snapshot.scenario, glossary()
-    grid = Grid(snapshot)
+    grid, said = Grid(snapshot), {figure.key: figure.sentence(snapshot) for figure in contents.shown(snapshot)}
     sliders = [
         {"name": slider.name, "label": words[slider.name]["label"], "hint": words[slider.name]["definition"], "texts": slider.texts,
          "stops": slider.stops, "present": slider.present, "note": slider.note}
@@ -146,7 +148,7 @@ def _state(i: int, snapshot: Snapshot, group: Mapping[str, Drawn], packs: Sequen
     return {
         "index": i, "letter": LETTERS[i] if count > 1 else "", "name": state_name(snapshot), "facts": facts(snapshot), "sliders": sliders,
         "tiles": headline.tiles(snapshot), "tone": "" if snapshot.memory.fits else "bad", "beyond": contents.mark_texts(snapshot)["beyond"],
-        "sentences": {figure.key: rich(figure.sentence(snapshot)) for figure in FIGURES} | {"table": rich(sentences.table(snapshot))},
+        "sentences": {key: rich(text) for key, text in said.items()} | {"table": rich(sentences.table(snapshot))},
         "roots": {key: made.figure.id for key, made in group.items()}, "rows": table_rows(snapshot),
         "assumptions": provenance.assumptions(snapshot), "sources": provenance.used_sources(s), "lines": recipe.table_lines(snapshot),
         "packs": packs, "wiring": {"figures": {key: _wiring(made) for key, made in group.items()}, "sliders": sliders},
@@ -178,7 +180,8 @@ def _variables(snapshots: Sequence[Snapshot], states: Sequence[dict[str, Any]], 
     words = [shlex.join(["--state", snapshot.choices.query()]) for snapshot in snapshots]
     sections: dict[str, list[Figure]] = {}
     for figure in FIGURES:
-        sections.setdefault(figure.page, []).append(figure)
+        if any(figure.key in state["roots"] for state in states):
+            sections.setdefault(figure.page, []).append(figure)
     return {
         "heading": " · ".join(state["name"] for state in states), "states": states, "notices": list(notices), "sections": sections,
         "columns": table_columns(),

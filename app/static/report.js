@@ -118,9 +118,11 @@
     figure.stale = false
   }
 
+  const keys = () => new Set(states.flatMap((state) => Object.keys(state.figures)))
+
   // Axes move when the hand lets go, to where all compared states can be seen, unless somebody zoomed.
   function fit(key, force = false) {
-    const group = states.map((state) => state.figures[key])
+    const group = states.map((state) => state.figures[key]).filter((figure) => figure)
     if (group.some((figure) => !figure.limits)) return
     const side = (i, pick) => pick(...group.map((figure) => figure.limits[i]))
     const box = [side(0, Math.min), side(1, Math.max), side(2, Math.min), side(3, Math.max)]
@@ -159,7 +161,7 @@
 
   function settle() {
     flush()
-    for (const key of Object.keys(states[0].figures)) fit(key)
+    for (const key of keys()) fit(key)
   }
 
   // ----------------------------------------------------------------------------------------------- sliders
@@ -196,7 +198,7 @@
       show(state)
     }
     settle()
-    for (const key of Object.keys(states[0].figures)) fit(key, true)
+    for (const key of keys()) fit(key, true)
   }
 
   function csv(state) {
@@ -294,7 +296,7 @@
     const {docs, items} = parsed("figures")
     await Bokeh.embed.embed_items(docs, items)
     for (const [i, wiring] of parsed("wiring").entries()) states.push(await opened(wiring, i, Bokeh.documents[0]))
-    for (const key of Object.keys(states[0].figures)) fit(key, true)
+    for (const key of keys()) fit(key, true)
     states.forEach(showTexts)
     if (dark.matches) paint(true)
     watchView()

@@ -123,7 +123,7 @@ def assert_shows(opened: Opened, grid: Grid, limits: bool = True) -> Snapshot:
     choices = grid.at(opened.place())
     s = Snapshot(choices, choices.scenario())
     found = opened.shown()
-    wanted = {key[1:]: values for figure in contents.FIGURES for key, values in evaluate.figure_columns(figure, s).items()}
+    wanted = {key[1:]: values for figure in contents.shown(s) for key, values in evaluate.figure_columns(figure, s).items()}
     wrong = [key for key, values in wanted.items() if (limits or key[1] != "axes") and not agrees(found["|".join(("0", *key))], values)]
     assert not wrong, wrong
     frame = physics.regimes(s.scenario)
@@ -135,10 +135,15 @@ def assert_shows(opened: Opened, grid: Grid, limits: bool = True) -> Snapshot:
                 assert float(cell.get_attribute("data-value") or "nan") == pytest.approx(
                     float(frame.loc[row["key"], name]), rel=1e-5, nan_ok=True
                 )
-    for key, text in {**evaluate.state_texts(contents.FIGURES, s), **evaluate.step_texts(s)}.items():
+    for key, text in _texts(s).items():
         for element in opened.page.locator(f'[data-text="0|{key[1]}"]').all():
             assert element.text_content() == text.replace("**", "")
     return s
+
+
+def _texts(s: Snapshot) -> dict[tuple[str, ...], str]:
+    said = {key: text for figure in contents.shown(s) for key, text in evaluate.sentence_text(figure, s).items()}
+    return said | dict(evaluate.tile_texts(s)) | dict(evaluate.table_text(s))
 
 
 def assert_quiet(opened: Opened) -> None:
@@ -264,7 +269,7 @@ def test_dark_print_and_narrow(files: dict[str, Path], offline: BrowserContext) 
     opened.slider("context_tokens").fill("1")
     page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
     images = page.locator("img.print")
-    assert images.count() == len(contents.FIGURES)
+    assert images.count() == len([figure for figure in contents.FIGURES if figure.page in ("Regimes", "Pipeline")])
     assert all(str(image.get_attribute("src")).startswith("data:image/png") for image in images.all())
     page.emulate_media(media="print")
     expect(page.locator("#value-0-context_tokens")).to_be_visible()
@@ -290,7 +295,7 @@ def test_states_side_by_side_move_together_or_alone(offline: BrowserContext, tmp
     for i, grid in enumerate(grids):
         choices = grid.at(opened.place(i))
         s = Snapshot(choices, choices.scenario())
-        wanted = {key[1:]: values for figure in contents.FIGURES for key, values in evaluate.figure_columns(figure, s).items()}
+        wanted = {key[1:]: values for figure in contents.shown(s) for key, values in evaluate.figure_columns(figure, s).items()}
         assert all(agrees(found["|".join((str(i), *key))], values) for key, values in wanted.items() if key[1] != "axes")
     for figure in contents.FIGURES:
         assert found[f"0|{figure.key}|axes|limits"] == found[f"1|{figure.key}|axes|limits"], "compared pictures share their axes"
