@@ -180,7 +180,7 @@ class CardHead(_Component):
     sentence = param.String(doc="The computed answer; **bold** for the numbers that change.")
     tone = param.Selector(default="", objects=["", "bad"], doc="'bad' when the state is infeasible.")
     tools = param.List(item_type=str, doc="Of csv, png, svg, code, fit.")
-    figure_id = param.String(doc="Bokeh id of the figure, for the image.")
+    figure_name = param.String(doc="Name of the Bokeh figure, for the image.")
     file_stem = param.String(default="midfill", doc="Name of saved files, without ending.")
     on_screen = param.Boolean(default=True, doc="Whether the card is in view; the browser says so.")
     _esm = _esm("cardhead")

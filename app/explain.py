@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from app.components import Block
 from app.plots.labels import NAMES
 from app.quantities import format_exact, format_quantity
@@ -43,6 +45,21 @@ def cell(s: Snapshot, regime: str, column: str) -> tuple[str, list[Block]]:
     used = [shown for name, (_, shown) in FUNCTIONS.items() if shown and any(name + "(" in part.expression for part in derivation.parts)]
     blocks += [Block(kind="text", text=text) for text in used]
     return f"{NAMES[regime].capitalize()}: {words.get('label', column).lower()}", blocks
+
+
+def cells(s: Snapshot, regimes: Sequence[str], column: str) -> tuple[str, list[Block]]:
+    """Title and blocks of the side panel for the sum of one column over some regimes, part after part."""
+    if len(regimes) == 1:
+        return cell(s, regimes[0], column)
+    parts = [derive(s.scenario, regime, column) for regime in regimes]
+    values = [format_quantity(part.evaluate(), part.unit) for part in parts]
+    total = format_quantity(sum(part.evaluate() for part in parts), parts[0].unit, 6)
+    blocks = [Block(kind="text", text="One decode step, the sum of its three lines:")]
+    blocks.append(Block(kind="formula", text=f"{' + '.join(values)} = {total}"))
+    for regime in regimes:
+        title, inner = cell(s, regime, column)
+        blocks += [Block(kind="heading", text=title), *inner[1:]]
+    return f"Decode step: {glossary()[column]['label'].lower()}", blocks
 
 
 def _value(value: float, unit: str) -> str:

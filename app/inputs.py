@@ -77,7 +77,7 @@ class Inputs:
     def _read_model(self, files: Mapping[str, bytes]) -> None:
         read = read_model(files)
         self._kept(self.explorer.models, read.model.name, read.model)
-        if not self.explorer.change(model=read.model.name, kv_bytes_per_token=None) and not self._shallower(read.model):
+        if not self.explorer.change(model=read.model.name, kv_bytes_per_token=None, weight_dtype=None) and not self._shallower(read.model):
             problem = self.explorer.problem
             self.explorer.change()
             raise ValueError(f"{read.model.name} was read, and is in the list of models; it cannot be shown yet: {problem}")

@@ -84,10 +84,13 @@ def utilisation(s: Snapshot) -> str:
     if not s.memory.fits or not seconds.sum() > 0:
         return _withheld(s)
     busy = seconds @ shares[decode] / seconds.sum()
-    mid = [share_text(float(share)) for share in shares[_INDEX["midfill"]]]
+    best = np.maximum(busy, shares[_INDEX["midfill"]])
+    strong = [name for name, share in zip(BOUNDS, best, strict=True) if share >= 0.5]
+    which = "All three" if len(strong) == len(BOUNDS) else f"Only {listed(strong)}"
+    mid, step = ([bold(share_text(float(share))) for share in row] for row in (shares[_INDEX["midfill"]], busy))
     return (
-        f"Midfill keeps compute {bold(mid[0])} busy, memory {bold(mid[1])} and network {bold(mid[2])}; "
-        f"a decode step {bold(share_text(float(busy[0])))}, {bold(share_text(float(busy[1])))} and {bold(share_text(float(busy[2])))}."
+        f"{which} {'is' if len(strong) == 1 else 'are'} worked hard: midfill keeps compute {mid[0]} busy, memory {mid[1]} and network "
+        f"{mid[2]}; a decode step keeps them {step[0]}, {step[1]} and {step[2]} busy."
     )
 
 
@@ -160,10 +163,10 @@ def latency(s: Snapshot) -> str:
     if not s.memory.fits:
         return _withheld(s)
     turn, hop = s.turn, float(np.nansum(s.results["hop_s"][[_INDEX[name] for name in DECODE]]))
-    share = share_text(hop / turn.tpot_s) if hop else "none"
+    share = share_text(hop / turn.tpot_s)
+    now = f", {bold(share)} of it now" if hop else ""
     return (
-        f"One token takes {bold(format_quantity(turn.tpot_s, 's'))} at any depth but for the hops, {bold(share)} of it now: "
-        "a deeper pipe is not a faster stream."
+        f"One token takes {bold(format_quantity(turn.tpot_s, 's'))}; depth only adds hops{now}: a deeper pipe is no faster stream."
     )
 
 

@@ -23,21 +23,22 @@ from app.shell import Page, Shell
 from app.sidebar import Sidebar
 from app.state import Choices, Explorer, Snapshot, from_query
 from physics.catalog import presets
+from physics.regimes import DECODE
 
 WELCOME = (
     "Serving a mixture-of-experts model is four regimes, not two: **prefill**, **midfill** (new tokens on a long cached prefix), "
-    "**decode attention** and **decode experts**. Drag a slider to see what binds each of them on this machine; click any number in the "
-    "table to see where it comes from."
+    "**decode attention** and **decode experts** (grey beside them: the weights every decode step shares). Drag a slider to see what "
+    "binds each of them on this machine; click any number in the table to see where it comes from."
 )
 PAGE_VIEWS: tuple[type[PageView], ...] = (RegimesPage, ExpertsPage, PipelinePage, EnergyPage, SessionsPage, ValidationPage)
 """The tabs, in order; a new page is one module and one entry here and in `state.PAGES`."""
 
 TILE_CELLS = {
-    "ttft_s": ("midfill", "roofline_s"),
-    "tpot_s": ("decode_attention", "roofline_s"),
-    "j_per_token": ("decode_experts", "energy_j"),
+    "ttft_s": (("midfill",), "roofline_s"),
+    "tpot_s": (DECODE, "roofline_s"),
+    "j_per_token": (DECODE, "energy_j"),
 }
-"""Cells of the table that a click on a tile explains."""
+"""Cells of the table that a click on a tile explains: regimes whose sum the tile shows, and the column."""
 
 MOST_NOTICES = 4
 """Faults of a link that are told one by one; of more, only the number."""
@@ -97,7 +98,7 @@ class Session:
 
     def _explain_tile(self, key: str) -> None:
         if key in TILE_CELLS:
-            self.explain(*explain.cell(self.explorer.snapshot, *TILE_CELLS[key]))
+            self.explain(*explain.cells(self.explorer.snapshot, *TILE_CELLS[key]))
 
     # ------------------------------------------------------------------------------------------------------------- changes
     def _turned(self, key: str) -> None:
@@ -109,13 +110,19 @@ class Session:
         """The hand let go: axes follow, the address is written, a refused change is explained."""
         self.live.refit()
         self.sync_address()
-        self.notice.text = self.explorer.problem
+        if self.explorer.problem:
+            self.notice.param.update(text=self.explorer.problem, tone="bad")
+        elif self.notice.tone == "bad":  # mended: back to what this is about
+            self._say_question()
+
+    def _say_question(self) -> None:
+        self.notice.param.update(text=presets()[self.explorer.choices.preset]["question"], tone="")
 
     def load(self, choices: Choices) -> None:
         """Another preset or a reset: everything anew, on the page that is shown."""
         self.explorer.load(replace(choices, page=self.explorer.choices.page))
         self.live.refit(force=True)
-        self.notice.text = presets()[choices.preset]["question"]
+        self._say_question()
         self.sync_address()
 
     def pin(self) -> None:

@@ -89,7 +89,9 @@ class Card(Viewer):  # type: ignore[misc]  # panel carries no types
             self.head.on_tool("csv", lambda: self.head.send_file(File(f"{file_stem}.csv", make(), "text/csv;charset=utf-8")))
         if self.live is not None:
             live = self.live
-            live.on_drawn(lambda figure: self.head.param.update(figure_id=figure.id))
+            # A name set while the figure is drawn goes out with it; an id told to the head while it is drawn itself would be lost.
+            name = self.head.figure_name = f"picture-{id(self)}"
+            live.on_drawn(lambda figure: figure.update(name=name))
             self.head.param.watch(lambda event: live.see(event.new), "on_screen")
         # Side by side where 360 px each are left, sharing the width by weight; a spanning card has a row of its own.
         styles = _CARD | {"flex": "1 1 100%" if span else f"{weight} 1 {330 + 30 * weight}px"}

@@ -24,8 +24,8 @@ KV_MARKS = [(25e3, "25 kB"), (70e3, "70 kB"), (400e3, "400 kB")]
 """Marks of the KV slider: new hybrids, conservative compressed attention, full attention."""
 MACHINE_FORMATS = ("fp4", "fp8", "bf16", "fp16")
 
-_FRESH = {"own_machine": "", "own_machine_name": ""}
-"""Another machine brings its own numbers."""
+_FRESH: dict[str, dict[str, Any]] = {"machine": {"own_machine": "", "own_machine_name": ""}, "model": {"weight_dtype": None}}
+"""Another machine brings its own numbers, another model its own weight formats."""
 
 Released = Callable[[], None]
 
@@ -106,8 +106,8 @@ class Sidebar:
 
     def _arranged(self, primary: tuple[str, ...]) -> list[Any]:
         sliders, selects = self.sliders, self.selects
-        rest = [self.flags["estimate"], self.flags["overlap"], selects["energy_accounting"], sliders["output_tokens"]]
         layout = [sliders["gpus_per_stage"], selects["attention_parallel"], self.capacity, self.flags["double_buffered"]]
+        rest = [self.flags["estimate"], self.flags["overlap"], selects["energy_accounting"], sliders["output_tokens"]]
         return [
             self.model, self.model_facts, self.inputs.drop, self.inputs.said, self.machine, self.machine_facts,
             *(sliders[name] for name in primary),
@@ -137,7 +137,7 @@ class Sidebar:
     def _chosen(self, name: str, value: Any) -> None:
         if self._quiet or value == getattr(self.explorer.choices, name):
             return
-        self.explorer.change(**({name: value} | (_FRESH if name == "machine" else {})))
+        self.explorer.change(**({name: value} | _FRESH.get(name, {})))
         self.show(self.explorer.snapshot)
         self._released()
 

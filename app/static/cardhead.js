@@ -18,7 +18,7 @@ export function render({model}) {
     status.textContent = ""
     if (tool !== "png" && tool !== "svg") return model.send_msg({tool})
     try {
-      await downloadImage(model.figure_id, model.file_stem, tool)
+      await downloadImage(model.figure_name, model.file_stem, tool)
     } catch {
       status.textContent = "This picture is not drawn yet"
     }

@@ -38,8 +38,9 @@ async function copyText(text) {
   if (!done) throw new Error("copy refused")
 }
 
-async function downloadImage(modelId, name, kind) {
-  const view = Bokeh.index.find_one_by_id(modelId)
+async function downloadImage(figureName, name, kind) {
+  const figure = Bokeh.documents.map((document) => document.get_model_by_name(figureName)).find((model) => model != null)
+  const view = figure == null ? null : Bokeh.index.find_one(figure)
   if (view == null) throw new Error("not drawn")
   const blob = await view.export(kind).to_blob()
   download(`${name}.${kind}`, blob)

@@ -57,7 +57,11 @@ export function render({model}) {
   })
   presets()
   buttons()
-  // Asked twice: a session that is still being set up does not hear the first one.
-  if (narrow.matches) [0, 1500].forEach((wait) => setTimeout(report, wait))
+  // Said again until the session answers: one that is still being set up does not hear the first time.
+  if (narrow.matches) {
+    report()
+    const again = setInterval(() => (model.narrow ? clearInterval(again) : report()), 1000)
+    model.on("remove", () => clearInterval(again))
+  }
   return root
 }
