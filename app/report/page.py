@@ -18,6 +18,7 @@ from markupsafe import Markup, escape
 
 import physics
 from app import headline, recipe, sentences
+from app.chosen_parts import link_gaps
 from app.live import Drawn, drawn
 from app.pages.regimes import table_columns, table_rows
 from app.picture import Picture
@@ -29,6 +30,7 @@ from app.report.evaluate import PARTS, tables
 from app.report.grid import Grid
 from app.state import OPENING, Choices, Explorer, Snapshot, from_query
 from app.theme import DARK, HUES, LIGHT, Theme, bokeh_theme, dark_colors
+from physics import catalog
 from physics.catalog import glossary, presets
 
 STATIC = Path(__file__).resolve().parents[1] / "static"
@@ -177,7 +179,6 @@ def facts(snapshot: Snapshot) -> str:
 
 # --------------------------------------------------------------------------------------------------------------------- page
 def _variables(snapshots: Sequence[Snapshot], states: Sequence[dict[str, Any]], notices: Iterable[str], command: str) -> dict[str, Any]:
-    words = [shlex.join(["--state", snapshot.choices.query()]) for snapshot in snapshots]
     sections: dict[str, list[Figure]] = {}
     for figure in FIGURES:
         if any(figure.key in state["roots"] for state in states):
@@ -186,11 +187,20 @@ def _variables(snapshots: Sequence[Snapshot], states: Sequence[dict[str, Any]], 
         "heading": " · ".join(state["name"] for state in states), "states": states, "notices": list(notices), "sections": sections,
         "columns": table_columns(),
         "version": physics.__version__, "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "command": command or f"python -m app report {' '.join(words)} -o midfill.html",
+        "command": command or _command(snapshots),
         "style": Markup(_colors_css() + (STATIC / "report.css").read_text(encoding="utf-8")),
         "script": Markup((STATIC / "report.js").read_text(encoding="utf-8")),
         "wiring": [state["wiring"] for state in states],
     }  # fmt: skip
+
+
+def _command(snapshots: Sequence[Snapshot]) -> str:
+    """The command line that makes the report again, and what of it no command line can carry."""
+    words = [word for snapshot in snapshots for word in ("--state", snapshot.choices.query())]
+    gaps = [link_gaps(s.choices.model, s.choices.machine, s.choices.routing) for s in snapshots]
+    models = [s.scenario.model.name for s in snapshots if s.scenario.model.name not in catalog.models()]
+    notes = [f"# {gap}" for gap in filter(None, gaps)] or [f"# {name} is no row of data/: use app.report.write" for name in models]
+    return "\n".join([shlex.join(["python", "-m", "app", "report", *words, "-o", "midfill.html"]), *dict.fromkeys(notes)])
 
 
 def _template() -> Any:
