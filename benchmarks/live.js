@@ -1,0 +1,88 @@
+// Before the page: counts what comes over the websocket, and notes when each figure was painted and which event it showed.
+(() => {
+  const received = []
+  const Plain = window.WebSocket
+  window.WebSocket = class extends Plain {
+    constructor(...inputs) {
+      super(...inputs)
+      this.addEventListener("message", ({data}) => received.push([performance.now(), data.length ?? data.byteLength]))
+    }
+  }
+
+  const views = () => {
+    const models = window.Bokeh?.documents?.[0]?._all_models?.values() ?? []
+    const figures = [...models].filter((model) => model.type == "Figure")
+    return figures.map((figure) => window.Bokeh.index.find_one_by_id(figure.id)).filter((view) => view != null)
+  }
+  const between = (from, to) => received.filter(([time]) => time >= from && time < to)
+  const size = (messages) => messages.reduce((sum, [, length]) => sum + length, 0)
+
+  // Time of the last first paint, once no figure is new for `quiet_ms`.
+  const opened = (quiet_ms) => new Promise((resolve) => {
+    const first = new Map()
+    const look = () => {
+      const now = performance.now()
+      for (const view of views()) if (view._render_count > 0 && !first.has(view.model.id)) first.set(view.model.id, now)
+      const last = Math.max(...first.values())
+      if (first.size && now - last > quiet_ms) resolve({ms: last, figures: first.size, bytes: size(between(0, last + quiet_ms))})
+      else requestAnimationFrame(look)
+    }
+    look()
+  })
+
+  const slider = (label) => {
+    for (const model of window.Bokeh.documents[0]._all_models.values()) {
+      if (model.stop_texts != null && model.label == label) return model
+    }
+    throw new Error(`no slider ${label}`)
+  }
+
+  // Which event a figure shows: the number of the value that stands at the probe's place.
+  const probed = ({figure, renderer, column, place, values}) => {
+    const numbers = new Map(values.map((value, event) => [Math.fround(value), event]))
+    const view = views().find((found) => found.model.name == figure)
+    const source = () => view.model.renderers[renderer].data_source
+    return {view, event: () => numbers.get(Math.fround(source().get(column)[place])) ?? -1}
+  }
+
+  const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms))
+
+  // One drag: `values` in turn, `hz` a second; what was late is dropped, as a browser does with a hand's moves.
+  const drag = async ({label, values, probes, hz, patience_ms}) => {
+    const handle = slider(label)
+    const painted = probes.map(() => [])
+    const paints = []
+    const undo = probes.map((probe, i) => {
+      const {view, event} = probed(probe)
+      const note = () => {
+        const now = performance.now()
+        painted[i].push([now, event()])
+        paints.push(now)
+      }
+      view.repainted.connect(note)
+      return () => view.repainted.disconnect(note)
+    })
+    const models = () => window.Bokeh.documents[0]._all_models.size
+    const models_before = models()
+    const sent = []
+    const start = performance.now()
+    while (sent.length == 0 || sent.at(-1)[1] < values.length - 1) {
+      const due = Math.min(values.length - 1, Math.floor((performance.now() - start) * hz / 1000))
+      if (sent.length == 0 || due > sent.at(-1)[1]) {
+        sent.push([performance.now(), due])
+        handle.value = values[due]
+      }
+      await sleep(Math.max(1, start + (due + 1) * 1000 / hz - performance.now()))
+    }
+    const released = performance.now()
+    handle.value_throttled = values.at(-1)
+    const end = released + patience_ms
+    const settled = () => painted.every((list) => list.length > 0 && list.at(-1)[1] == values.length - 1)
+    while (performance.now() < end && !(settled() && performance.now() - paints.at(-1) > 700)) await sleep(50)
+    undo.forEach((stop) => stop())
+    const messages = between(start, performance.now())
+    return {sent, painted, released, end: performance.now(), last_paint: Math.max(...paints), bytes: size(messages), models_before, models_after: models()}
+  }
+
+  window.bench = {opened, drag}
+})()
