@@ -165,9 +165,7 @@ def latency(s: Snapshot) -> str:
     turn, hop = s.turn, float(np.nansum(s.results["hop_s"][[_INDEX[name] for name in DECODE]]))
     share = share_text(hop / turn.tpot_s)
     now = f", {bold(share)} of it now" if hop else ""
-    return (
-        f"One token takes {bold(format_quantity(turn.tpot_s, 's'))}; depth only adds hops{now}: a deeper pipe is no faster stream."
-    )
+    return f"One token takes {bold(format_quantity(turn.tpot_s, 's'))}; depth only adds hops{now}: a deeper pipe is no faster stream."
 
 
 def throughput(s: Snapshot) -> str:

@@ -40,7 +40,7 @@
   // Which event a figure shows: the number of the value that stands at the probe's place.
   const probed = ({figure, renderer, column, place, values}) => {
     const numbers = new Map(values.map((value, event) => [Math.fround(value), event]))
-    const view = views().find((found) => found.model.name == figure)
+    const view = views().find((found) => found.model.tags.includes(figure))
     const source = () => view.model.renderers[renderer].data_source
     return {view, event: () => numbers.get(Math.fround(source().get(column)[place])) ?? -1}
   }

@@ -21,18 +21,18 @@ Shown = hv.streams.Stream.define("Shown", snapshot=None)
 
 
 def figure_name(page: str, number: int) -> str:
-    """Name by which the browser finds a picture's figure."""
+    """Tag by which the browser finds a picture's figure."""
     return f"{page} {number}"
 
 
 def name_figures() -> None:
-    """Let every picture's figure carry its page and number."""
+    """Let every picture's figure carry its page and number as a tag."""
     plain_add = LivePages.add
 
     def add(self: Any, page: str, view: Any) -> Any:
         name = figure_name(page, len(self._views.get(page, [])))
         view.bench_name = name
-        view.on_drawn(lambda figure: figure.update(name=name))
+        view.on_drawn(lambda figure: figure.update(tags=[name]))
         return plain_add(self, page, view)
 
     LivePages.add = add  # type: ignore[method-assign]
@@ -57,7 +57,7 @@ def use_dynamic_maps() -> None:
     def overlay(self: Any) -> Any:
         if self._overlay is None:
             self.bench_stream = Shown(snapshot=self._snapshot)
-            on_figure = lambda plot, _: plot.state.update(name=self.bench_name)  # noqa: E731
+            on_figure = lambda plot, _: plot.state.update(tags=[self.bench_name])  # noqa: E731
 
             def built(snapshot: Any) -> Any:
                 return self.picture.build(snapshot).opts(hooks=[on_figure])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import os
 import random
 import socket
 import subprocess
@@ -60,6 +61,12 @@ def memory_bytes(pid: int) -> float:
     return 1024.0 * next(int(line.split()[1]) for line in text.splitlines() if line.startswith("VmRSS"))
 
 
+def cpu_s(pid: int) -> float:
+    """Seconds of processor that a process has used, as Linux counts them: unlike the clock, not the neighbours' affair [s]."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 async def opened(url: str, count: int) -> list[Visitor]:
     """So many open pages, one after the other."""
     visitors = [Visitor(url) for _ in range(count)]
@@ -90,10 +97,15 @@ def _line(what: str, took: list[float], single: float) -> None:
 
 async def measured(url: str, pid: int, count: int, rounds: int) -> None:
     """Print everything."""
+    started = cpu_s(pid)
     (first,) = await opened(url, 1)
+    page_s = cpu_s(pid) - started
     await first.drag(LABEL, 20)
+    started = cpu_s(pid)
     single = await first.drag(LABEL, rounds * DRAG_STEPS)
+    step_s = (cpu_s(pid) - started) / len(single)
     base, p95 = memory_bytes(pid), float(np.percentile(single, 95))
+    print(f"Processor: {page_s:.2f} s for a page, {1e3 * step_s:.1f} ms for a step: {1 / step_s:.0f} steps/s fill one core\n", flush=True)
     print(f"From a slider step to its pictures, ms{'p50':>18}{'p95':>8}{'of one':>10}{'steps':>8}")
     _line("one visitor", single, p95)
     others = await opened(url, count - 1)

@@ -11,8 +11,8 @@ import physics
 from physics.conversation import (
     Compaction,
     cached_frac,
-    load_compaction,
     heaviest_conversation,
+    load_compaction,
     payback,
     seen_compactions,
     timeline,
