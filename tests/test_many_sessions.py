@@ -15,8 +15,10 @@ import panel as pn
 import pytest
 from bokeh.document import Document
 from bokeh.models import ColumnDataSource
+from bokeh.server.views.ws import WSHandler
 from config_fixtures import CASES
 
+from app import app_hooks
 from app.session import Session
 from app.state import OPENING, Choices
 from benchmarks.visitor import Visitor
@@ -89,6 +91,23 @@ def test_a_session_that_nobody_holds_is_freed() -> None:
     del session
     gc.collect()
     assert [reference() for reference in kept] == [None] * len(kept)
+
+
+def test_a_message_does_not_wait_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A websocket sends its frames as they are written; a second start of the server changes nothing more."""
+    calls: list[Any] = []
+    monkeypatch.setattr(WSHandler, "open", lambda _handler: calls.append("opened"))
+    app_hooks.send_at_once()
+    once = WSHandler.open
+    app_hooks.send_at_once()
+    assert WSHandler.open is once
+
+    class Handler:
+        def set_nodelay(self, value: bool) -> None:
+            calls.append(value)
+
+    once(Handler())
+    assert calls == [True, "opened"]
 
 
 @pytest.mark.slow
