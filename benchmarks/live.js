@@ -50,10 +50,14 @@
   // One drag: `values` in turn, `hz` a second; what was late is dropped, as a browser does with a hand's moves.
   const drag = async ({label, values, probes, hz, patience_ms}) => {
     const handle = slider(label)
-    const painted = probes.map(() => [])
+    const inView = ({view}) => {
+      const {top, bottom} = view.el.getBoundingClientRect()
+      return top < window.innerHeight && bottom > 0
+    }
+    const watched = probes.map(probed).filter(inView)  // the others wait until the slider is released
+    const painted = watched.map(() => [])
     const paints = []
-    const undo = probes.map((probe, i) => {
-      const {view, event} = probed(probe)
+    const undo = watched.map(({view, event}, i) => {
       const note = () => {
         const now = performance.now()
         painted[i].push([now, event()])

@@ -35,7 +35,7 @@ PRESET = "?preset=deepseek-v3-h200"
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 ARGUMENTS += ["--disable-component-update", "--disable-sync"]
 WIDTH, HEIGHT = 1280, 2600
-"""Tall enough for every picture of a page, because pictures out of view wait until the slider is released."""
+"""The height is enough for every picture of a page; pictures out of view wait until the slider is released."""
 QUIET_MS = 1_500
 PATIENCE_MS = 60_000
 
@@ -96,6 +96,7 @@ class Measured:
     server_ms: list[float]
     cpu_ms: float
     browser_ms: float
+    pictures: int
     updates: int
     wire_bytes: float
     settle_ms: float
@@ -122,9 +123,9 @@ def lags(result: dict[str, Any]) -> np.ndarray:
     return np.array(found, float)
 
 
-def open_page(browser: Browser, url: str) -> tuple[Page, dict[str, Any]]:
+def open_page(browser: Browser, url: str, height: int) -> tuple[Page, dict[str, Any]]:
     """A new visitor's page, and its first paint."""
-    page = browser.new_context(viewport={"width": WIDTH, "height": HEIGHT}).new_page()
+    page = browser.new_context(viewport={"width": WIDTH, "height": height}).new_page()
     page.add_init_script(SCRIPT)
     loaded: list[float] = []
     session = page.context.new_cdp_session(page)
@@ -144,9 +145,9 @@ def browser_cpu_ms(browser: Browser) -> float:
     return 1e3 * sum(float(process["cpuTime"]) for process in found)
 
 
-def dragged(browser: Browser, server: Server, drag: Drag, found: list[dict[str, Any]], hz: float) -> Measured:
+def dragged(browser: Browser, server: Server, drag: Drag, found: list[dict[str, Any]], hz: float, height: int) -> Measured:
     """Open the page, drag once to warm up and once to measure."""
-    page, _ = open_page(browser, f"{server.url}{PRESET}&page={drag.page.lower()}{drag.query}")
+    page, _ = open_page(browser, f"{server.url}{PRESET}&page={drag.page.lower()}{drag.query}", height)
     inputs = {"label": drag.label, "values": drag.values, "probes": found, "hz": hz, "patience_ms": PATIENCE_MS}
     # The probes know values by number, so a drag over fewer values has fewer numbers.
     page.evaluate("inputs => bench.drag(inputs)", inputs | _every(inputs, 24))
@@ -156,7 +157,8 @@ def dragged(browser: Browser, server: Server, drag: Drag, found: list[dict[str, 
     page.context.close()
     lag, seconds = lags(result), (result["last_paint"] - result["sent"][0][0]) / 1e3
     settle_ms, models = result["last_paint"] - result["released"], (result["models_before"], result["models_after"])
-    return Measured(lag, server_ms, cpu_ms, browser_ms, len(server_ms), result["bytes"], settle_ms, seconds, models)
+    pictures, size = len(result["painted"]), result["bytes"]
+    return Measured(lag, server_ms, cpu_ms, browser_ms, pictures, len(server_ms), size, settle_ms, seconds, models)
 
 
 def _every(inputs: dict[str, Any], nth: int) -> dict[str, Any]:
@@ -181,26 +183,26 @@ HEADING = (
 )
 
 
-def report_drags(browser: Browser, servers: list[Server], pages: list[str], hz: float) -> None:
+def report_drags(browser: Browser, servers: list[Server], pages: list[str], hz: float, height: int) -> None:
     """Drag each page with each server in turn, and print."""
-    print(f"Drag over {len(DRAGS[0].values)} values, a quarter of them for DynamicMaps, {hz:.0f} a second, all pictures in view\n{HEADING}")
+    print(f"Drag over {len(DRAGS[0].values)} values, a quarter of them for DynamicMaps, {hz:.0f} a second, {WIDTH} × {height}\n{HEADING}")
     for drag in (each for each in DRAGS if each.page in pages):
         found, left_out = probes(drag)
-        both = [dragged(browser, server, drag, found, hz) for server in servers]
+        both = [dragged(browser, server, drag, found, hz, height) for server in servers]
         for server, measured in zip(servers, both, strict=True):
             print(_line(f"{drag.page}, {server.steps.stem}", measured))
         ratios = [np.percentile(one.lag_ms, 95) / np.percentile(both[0].lag_ms, 95) for one in both[1:]]
-        told = f"{len(found)} pictures timed" + (f", {', '.join(left_out)} do not follow or are hidden" if left_out else "")
+        told = f"{both[0].pictures} pictures timed" + (f", {', '.join(left_out)} do not follow or are hidden" if left_out else "")
         print(f"{'':22}{told}" + "".join(f"; p95 of the DynamicMaps is {ratio:.1f} × as long" for ratio in ratios), flush=True)
 
 
-def report_openings(browser: Browser, server: Server, pages: list[str], times: int) -> None:
+def report_openings(browser: Browser, server: Server, pages: list[str], times: int, height: int) -> None:
     """First paint of new visitors, and what they load."""
     print(f"First paint of a new visitor with an empty cache, median of {times}")
     for drag in (each for each in DRAGS if each.page in pages):
         url, seen = f"{server.url}{PRESET}&page={drag.page.lower()}", []
         for _ in range(times):
-            page, first = open_page(browser, url)
+            page, first = open_page(browser, url, height)
             page.context.close()
             seen.append(first)
         paint_s = float(np.median([one["ms"] for one in seen])) / 1e3
@@ -223,6 +225,7 @@ def main() -> None:
     parser.add_argument("--page", action="append", choices=names, help="only this page; may be given several times")
     parser.add_argument("--hz", type=float, default=60.0, help="slider events a second")
     parser.add_argument("--openings", type=int, default=3, help="how often each page is opened; 0 leaves it out")
+    parser.add_argument("--height", type=int, default=HEIGHT, help="of the window; by default all pictures are in view")
     parser.add_argument("--without-plain", action="store_true", help="leave out the plain DynamicMaps, which take a minute a page")
     arguments = parser.parse_args()
     hv.extension("bokeh")
@@ -231,9 +234,9 @@ def main() -> None:
     with serving(*patterns) as servers, sync_playwright() as play:
         browser = play.chromium.launch(executable_path=_chromium(), args=ARGUMENTS)
         if arguments.openings:
-            open_page(browser, servers[0].url)[0].context.close()
-            report_openings(browser, servers[0], pages, arguments.openings)
-        report_drags(browser, servers, pages, arguments.hz)
+            open_page(browser, servers[0].url, arguments.height)[0].context.close()
+            report_openings(browser, servers[0], pages, arguments.openings, arguments.height)
+        report_drags(browser, servers, pages, arguments.hz, arguments.height)
         browser.close()
 
 
