@@ -2,7 +2,9 @@
 export function render({model}) {
   const head = node("thead")
   const body = node("tbody")
-  const root = node("div", {class: "tablewrap"}, node("table", {}, head, body))
+  // A table without buttons must still be reachable to be scrolled by keyboard.
+  const scroller = model.clickable ? {class: "tablewrap"} : {class: "tablewrap", tabindex: "0", role: "region", "aria-label": "Table"}
+  const root = node("div", scroller, node("table", {}, head, body))
   let cells = []
   let shape = ""
 
