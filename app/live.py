@@ -26,6 +26,8 @@ from app.quantities import unit_of
 from app.theme import LIGHT, Theme, axis_title, recolor, tick_formatter
 
 S = TypeVar("S")
+SHORT = 16
+"""Columns up to this long travel as text: an array costs two messages of its own, which is most of a step with many marks."""
 
 
 def prepared(values: Values) -> Values:
@@ -72,7 +74,7 @@ def _patch(source: ColumnDataSource, columns: Mapping[str, Values]) -> int:
         if len(old) != len(new):
             raise ValueError(f"column {name!r} changed its length from {len(old)} to {len(new)}: pad it with NaN")
         if not _same(old, new):
-            changes[name] = [(slice(None), new)]
+            changes[name] = [(slice(None), new.tolist() if len(new) <= SHORT and isinstance(new, np.ndarray) else new)]
     if changes:
         source.patch(changes)
     return len(changes)
