@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import holoviews as hv
 import numpy as np
+from bokeh.models import GlyphRenderer
 
 from app.live import LiveView
 from app.session import Session
@@ -64,11 +66,16 @@ def _snapshot(choices: Any, field: str, value: float) -> Snapshot:
 def _probe(view: LiveView[Snapshot], shown: list[Snapshot]) -> dict[str, Any] | None:
     columns = [view.picture.columns(snapshot) for snapshot in shown]
     names = [getattr(renderer, "name", None) for renderer in view.figure().renderers]
+    drawn = hv.render(view.picture.build(shown[-1])).renderers
+    plain = [renderer.data_source.data if isinstance(renderer, GlyphRenderer) else {} for renderer in drawn]
     best: tuple[int, dict[str, Any]] = (0, {})
     for label, column, numbers in _numeric(columns):
         if label not in names:
             continue
-        different = [np.unique(numbers[:, place]).size for place in range(numbers.shape[1])]
+        # A DynamicMap must show the same number at the same place, or the two could not be compared.
+        same = np.asarray(plain[names.index(label)].get(column, ()), np.float32)
+        agreed = same == numbers[-1] if same.shape == numbers[-1].shape else np.zeros(numbers.shape[1], bool)
+        different = [np.unique(numbers[:, place]).size if agreed[place] else 0 for place in range(numbers.shape[1])]
         place = int(np.argmax(different))
         if different[place] > best[0]:
             values = [float(value) for value in numbers[:, place]]
