@@ -13,8 +13,6 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypedDict
 import param
 from panel.custom import Children, JSComponent
 
-from app.quantities import split_quantity
-
 _STATIC = Path(__file__).parent / "static"
 _CSS = (_STATIC / "shell.css").read_text(encoding="utf-8")
 
@@ -23,59 +21,12 @@ def _esm(name: str) -> str:
     return "".join((_STATIC / f"{file}.js").read_text(encoding="utf-8") for file in ("common", name))
 
 
-Kind = Literal["", "bound", "estimate", "measured", "derived"]
-
-
 class File(NamedTuple):
     """A text file for the browser to save: name, content, media type."""
 
     name: str
     content: str
     type: str = "text/plain;charset=utf-8"
-
-
-class Tile(TypedDict):
-    """One number of the headline strip; `tone` "bad" marks what does not fit."""
-
-    key: str
-    label: str
-    number: str
-    unit: str
-    kind: Kind
-    note: str
-    hint: str
-    tone: Literal["", "bad"]
-
-
-def tile(
-    key: str, label: str, value: float | str | None, unit: str = "", kind: Kind = "", note: str = "", hint: str = "", bad: bool = False
-) -> Tile:
-    """A tile from a value in base units, or from a word as it is; `note` is small print, `hint` shows on hover."""
-    number, shown = (value, unit) if isinstance(value, str) else split_quantity(value, unit)
-    return Tile(key=key, label=label, number=number, unit=shown, kind=kind, note=note, hint=hint, tone="bad" if bad else "")
-
-
-class Column(TypedDict):
-    """One column of a table; `align` is "left" or "" for numbers."""
-
-    key: str
-    label: str
-    unit: str
-    hint: str
-    align: Literal["", "left"]
-
-
-def column(key: str, label: str, unit: str = "", hint: str = "", align: Literal["", "left"] = "") -> Column:
-    """A column; the first one of a table heads its rows."""
-    return Column(key=key, label=label, unit=unit, hint=hint, align=align)
-
-
-class Row(TypedDict):
-    """One row: texts in the order of the columns; `color` is a key of app.theme.HUES or empty."""
-
-    key: str
-    cells: list[str]
-    color: str
 
 
 class _Component(JSComponent):  # type: ignore[misc]  # panel carries no types

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from app import estimates
-from app.components import Tile, tile
+from app.cells import Tile, tile
 from app.quantities import format_exact, format_quantity
 from app.state import Snapshot
 from physics.catalog import glossary

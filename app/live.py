@@ -2,7 +2,7 @@
 
 A `Picture` is two pure functions: `build(snapshot)` draws the overlay with fixed limits and fixed lengths, and
 `columns(snapshot)` gives, for each labelled element of it that changes, the columns that change. The same pair serves the
-page (`LiveView`, patched over the websocket), a notebook (`LiveView` too, pushed over its comm) and the offline report
+page (`LiveView`, its changes carried by `app.feed`), a notebook (`LiveView` too, patched over its comm) and the offline report
 (`drawn`: a bare Bokeh figure with its sources by name, whose tables are the same columns).
 
 Rules for a Picture: lengths never change (gaps are NaN), every changing element has a unique `label`, and the names of the
@@ -12,22 +12,21 @@ columns are those HoloViews gave the Bokeh source. Nothing here creates a Bokeh 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Generic, NamedTuple, TypeVar
 
-import holoviews as hv
 import numpy as np
 import panel as pn
-from bokeh.models import ColumnDataSource, Span
+from bokeh.models import ColumnDataSource, GlyphRenderer
+from panel.viewable import Viewable
 
 from app.picture import AxisNames, Columns, Limits, Picture, Values
 from app.quantities import unit_of
+from app.stencil import stencil
 from app.theme import LIGHT, Theme, axis_title, recolor, tick_formatter
 
 S = TypeVar("S")
-SHORT = 16
-"""Columns up to this long travel as text: an array costs two messages of its own, which is most of a step with many marks."""
 
 
 def prepared(values: Values) -> Values:
@@ -45,8 +44,26 @@ def _same(old: Values, new: Values) -> bool:
     return isinstance(old, np.ndarray) and old.astype(np.float32, copy=False).tobytes() == new.tobytes()
 
 
+class Change(NamedTuple):
+    """New values of one column of a source, as `prepared`."""
+
+    source: ColumnDataSource
+    column: str
+    values: Values
+
+
+Carrier = Callable[[Sequence[Change]], None]
+"""Puts changes into the sources, and tells the browser."""
+
+
+def by_patch(changes: Sequence[Change]) -> None:
+    """Bokeh's own way, one event a column: for a notebook."""
+    for source, column, values in changes:
+        source.patch({column: [(slice(None), values)]})
+
+
 class _Mark(NamedTuple):
-    """The Bokeh side of one labelled element in one rendering: a source, or a model whose properties are set."""
+    """The Bokeh side of one labelled element in one figure: a source, or a model whose properties are set."""
 
     source: ColumnDataSource | None
     model: Any
@@ -64,20 +81,17 @@ def _install(source: ColumnDataSource, label: str, columns: Mapping[str, Values]
     source.data = dict(source.data) | fresh
 
 
-def _patch(source: ColumnDataSource, columns: Mapping[str, Values]) -> int:
-    """Send the columns that differ; the number sent. A source whose document was destroyed has no columns and is skipped."""
-    changes = {}
+def _changes(source: ColumnDataSource, columns: Mapping[str, Values]) -> Iterator[Change]:
+    """The columns that differ. A source whose document was destroyed has no columns and is skipped."""
     for name, values in columns.items():
-        old, new = source.data.get(name), prepared(values)
+        old = source.data.get(name)
         if old is None:
             continue
+        new = prepared(values)
         if len(old) != len(new):
             raise ValueError(f"column {name!r} changed its length from {len(old)} to {len(new)}: pad it with NaN")
         if not _same(old, new):
-            changes[name] = [(slice(None), new.tolist() if len(new) <= SHORT and isinstance(new, np.ndarray) else new)]
-    if changes:
-        source.patch(changes)
-    return len(changes)
+            yield Change(source, name, new)
 
 
 def _scalars(model: Any, values: Mapping[str, Values]) -> int:
@@ -85,6 +99,24 @@ def _scalars(model: Any, values: Mapping[str, Values]) -> int:
     if changed:
         model.update(**changed)
     return len(changed)
+
+
+class FigurePane(pn.pane.base.Pane):  # type: ignore[misc]  # panel carries no types
+    """A LiveView in a layout: a figure of its own for each place where it is shown."""
+
+    @classmethod
+    def applies(cls, obj: Any) -> bool:
+        """Views only."""
+        return isinstance(obj, LiveView)
+
+    def _get_model(self, doc: Any, root: Any = None, parent: Any = None, comm: Any = None) -> Any:
+        if root is None:
+            return self.get_root(doc, comm)
+        view: LiveView[Any] = self.object
+        model = view.figure()
+        model.update(sizing_mode="stretch_width", width=None, height=None, min_height=view.picture.min_height, margin=0)
+        self._models[root.ref["id"]] = (model, parent)
+        return model
 
 
 class LiveView(Generic[S]):
@@ -104,104 +136,78 @@ class LiveView(Generic[S]):
     def __init__(self, picture: Picture[S], snapshot: S, theme: Theme = LIGHT) -> None:
         self.picture = picture
         self.theme = theme
+        self.carrier: Carrier = by_patch
         self.on_screen = True
         self._snapshot = snapshot
         self._marks: dict[str, list[_Mark]] = {}
         self._figures: weakref.WeakSet[Any] = weakref.WeakSet()
         self._fitted: weakref.WeakKeyDictionary[Any, Limits] = weakref.WeakKeyDictionary()
-        self._named: AxisNames | None = picture.axes(snapshot) if picture.axes else None
+        self._named: AxisNames | None = None
         self._taps: list[Callable[[str, int], None]] = []
         self._drags: dict[str, Callable[[float], None]] = {}
         self._drawn: list[Callable[[Any], None]] = []
-        self._overlay: hv.Overlay | None = None
-        self._pane: pn.pane.HoloViews | None = None
-        self._problem: Exception | None = None
-        self._columns: tuple[S, Columns] | None = None
+        self._pane: FigurePane | None = None
 
     # ------------------------------------------------------------------------------------------------------------- drawing
     @property
-    def overlay(self) -> hv.Overlay:
-        """The overlay with its hooks, built at the first use."""
-        if self._overlay is None:
-            built = self.picture.build(self._snapshot)
-            on_element, on_overlay = _hooks(weakref.ref(self))
-            for element in built:
-                if element.label:
-                    element.opts(hooks=[*_own_hooks(element), on_element])
-            self._overlay = built.opts(hooks=[*_own_hooks(built), on_overlay])
-        return self._overlay
-
-    @property
-    def pane(self) -> pn.pane.HoloViews:
+    def pane(self) -> Viewable:
         """The Panel object to lay out; always the same one."""
         if self._pane is None:
-            self._pane = pn.pane.HoloViews(
-                self.overlay, linked_axes=False, sizing_mode="stretch_width", min_height=self.picture.min_height, margin=0
-            )
+            self._pane = FigurePane(self, sizing_mode="stretch_width", margin=0)
         return self._pane
 
     def figure(self) -> Any:
-        """A bare Bokeh figure of the present snapshot, without Panel."""
-        figure = hv.render(self.overlay, backend="bokeh")
-        self._raise_problem()
+        """A Bokeh figure of the present snapshot, which follows the next ones."""
+        drawn = stencil(self.picture, self._snapshot)
+        figure, columns = drawn.copy(), self.picture.columns(self._snapshot)
+        self._figures.add(figure)
+        for model in (*figure.renderers, *figure.center):
+            if model.name:
+                self._remember(model, model.name, columns.get(model.name, {}))
+        if self.theme is not LIGHT:
+            recolor(figure, self.theme)
+        self._named = drawn.axes if self._named is None else self._named
+        self._name_axes(self._snapshot)
+        if self.picture.limits is not None:
+            self._place(figure, self.picture.limits(self._snapshot), force=True)
+        for callback in self._drawn:
+            callback(figure)
         return figure
-
-    def _raise_problem(self) -> None:
-        """HoloViews turns errors inside hooks into warnings; a picture and its columns that disagree must not pass."""
-        if self._problem is not None:
-            raise self._problem
 
     def sources(self, label: str) -> list[ColumnDataSource]:
         """The live sources of one element, one for each place it is shown."""
         return [mark.source for mark in self._marks.get(label, []) if mark.source is not None]
 
-    def _remember(self, plot: Any, label: str) -> None:
-        """Element hook: note the source (or the mark itself), and give it the present values."""
-        source = plot.handles.get("source")
-        line_annotation = source is None or (not source.data and isinstance(plot.handles.get("glyph"), Span))
-        mark = _Mark(None, plot.handles["glyph"]) if line_annotation else _Mark(source, None)
-        self._marks.setdefault(label, []).append(mark)
-        if "glyph_renderer" in plot.handles:
-            plot.handles["glyph_renderer"].name = label  # found by name in the browser: tests, report
-        values = self._present_columns().get(label, {})
-        if mark.source is not None:
-            _install(mark.source, label, values)
-            mark.source.selected.on_change("indices", lambda _a, _o, new: self._tapped(label, new))
+    def _remember(self, model: Any, label: str, values: Mapping[str, Values]) -> None:
+        """Note what an element became in a fresh figure, and give it the present values."""
+        if isinstance(model, GlyphRenderer):
+            mark = _Mark(model.data_source, None)
+            _install(model.data_source, label, values)
+            model.data_source.selected.on_change("indices", lambda _a, _o, new: self._tapped(label, new))
         else:
-            _scalars(mark.model, values)
-            self._make_draggable(label, mark.model)
-
-    def _present_columns(self) -> Columns:
-        """Columns of the present snapshot, worked out once for all elements of a drawing."""
-        if self._columns is None or self._columns[0] is not self._snapshot:
-            self._columns = (self._snapshot, self.picture.columns(self._snapshot))
-        return self._columns[1]
-
-    def _finish(self, plot: Any) -> None:
-        """Overlay hook: limits and theme of a fresh figure; forget renderings that are gone."""
-        figure = plot.state
-        self._figures.add(figure)
-        if self.theme is not LIGHT:
-            recolor(figure, self.theme)
-        if self.picture.limits is not None:
-            self._place(figure, self.picture.limits(self._snapshot), force=True)
-        for callback in self._drawn:
-            callback(figure)
+            mark = _Mark(None, model)
+            _scalars(model, values)
+            self._make_draggable(label, model)
+        self._marks.setdefault(label, []).append(mark)
 
     # ------------------------------------------------------------------------------------------------------------ updating
     def push(self, snapshot: S) -> int:
-        """Show another snapshot: patch what differs; the number of columns (and properties) sent."""
+        """Show another snapshot: send what differs; the number of columns (and properties) sent."""
         self._snapshot = snapshot
-        self._raise_problem()
         if not self._marks:
             return 0
-        sent = 0
+        changes: list[Change] = []
+        scalars = 0
         with self._batch():
             self._name_axes(snapshot)
             for label, values in self.picture.columns(snapshot).items():
                 for mark in self._marks.get(label, []):
-                    sent += _patch(mark.source, values) if mark.source is not None else _scalars(mark.model, values)
-        return sent
+                    if mark.source is not None:
+                        changes += _changes(mark.source, values)
+                    else:
+                        scalars += _scalars(mark.model, values)
+            self.carrier(changes)
+        return len(changes) + scalars
 
     def keep(self, snapshot: S) -> None:
         """Note another snapshot without drawing it: while a slider is dragged, for a picture scrolled out of view."""
@@ -300,30 +306,6 @@ class LiveView(Generic[S]):
             span.on_change("location", lambda _a, _o, new: callback(float(new)))
 
 
-def _hooks(reference: weakref.ref[Any]) -> tuple[Callable[[Any, Any], None], Callable[[Any, Any], None]]:
-    """(element hook, overlay hook) that do not keep the view alive: HoloViews' option store is global and would leak it."""
-
-    def element_hook(plot: Any, element: Any) -> None:
-        view = reference()
-        if view is None:
-            return
-        try:
-            view._remember(plot, element.label)
-        except (KeyError, ValueError) as problem:
-            view._problem = problem
-
-    def overlay_hook(plot: Any, _element: Any) -> None:
-        view = reference()
-        if view is not None:
-            view._finish(plot)
-
-    return element_hook, overlay_hook
-
-
-def _own_hooks(element: Any) -> list[Any]:
-    return list(hv.Store.lookup_options("bokeh", element, "plot").kwargs.get("hooks", []))
-
-
 class Drawn(NamedTuple):
     """A bare Bokeh figure and what follows a slider in it: each labelled element's source, or the mark without one."""
 
@@ -339,65 +321,3 @@ def drawn(picture: Picture[S], snapshot: S, theme: Theme = LIGHT) -> Drawn:
     found = {label: marks[0] for label, marks in view._marks.items() if marks}
     sources = {label: mark.source for label, mark in found.items() if mark.source is not None}
     return Drawn(figure, sources, {label: mark.model for label, mark in found.items() if mark.source is None})
-
-
-class LivePages(Generic[S]):
-    """The views of one session, by page: the shown page is pushed at once, the others when they are shown."""
-
-    def __init__(self, snapshot: S) -> None:
-        self._snapshot = snapshot
-        self._views: dict[str, list[LiveView[S]]] = {}
-        self._listeners: dict[str, list[Callable[[S], None]]] = {}
-        self._stale: set[str] = set()
-        self.shown: str | None = None
-        self.theme = LIGHT
-
-    def add(self, page: str, view: LiveView[S]) -> LiveView[S]:
-        """Register a view on a page; it takes the present theme."""
-        view.theme = self.theme
-        self._views.setdefault(page, []).append(view)
-        return view
-
-    def listen(self, page: str, callback: Callable[[S], None]) -> None:
-        """Call `callback(snapshot)` with every snapshot that `page` shows (its sentences, its table)."""
-        self._listeners.setdefault(page, []).append(callback)
-
-    @property
-    def views(self) -> list[LiveView[S]]:
-        """All views of the session."""
-        return [view for views in self._views.values() for view in views]
-
-    def push(self, snapshot: S) -> None:
-        """Show a snapshot on the visible page; the hidden ones become stale."""
-        self._snapshot = snapshot
-        self._stale = {*self._views, *self._listeners} - {self.shown}
-        if self.shown is not None:
-            self._update(self.shown)
-
-    def show(self, page: str) -> None:
-        """Make `page` the visible one, brought up to date if it is stale."""
-        self.shown = page
-        if page in self._stale:
-            self._update(page)
-        self.refit()
-
-    def _update(self, page: str) -> None:
-        with pn.io.hold():
-            for view in self._views.get(page, []):
-                (view.push if view.on_screen else view.keep)(self._snapshot)
-            for callback in self._listeners.get(page, []):
-                callback(self._snapshot)
-        self._stale.discard(page)
-
-    def refit(self, force: bool = False) -> None:
-        """On release: re-fit the axes of the visible page, and draw what was out of view during the drag."""
-        with pn.io.hold():
-            for view in self._views.get(self.shown or "", []):
-                view.settle()
-                view.refit(force)
-
-    def set_theme(self, theme: Theme) -> None:
-        """Light or dark, all pages."""
-        self.theme = theme
-        for view in self.views:
-            view.set_theme(theme)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import holoviews as hv
+import numpy as np
 
 S = TypeVar("S")
 Values = Any
@@ -38,3 +39,11 @@ class Picture(Generic[S]):
     limits: Callable[[S], Limits] | None = None
     axes: Callable[[S], AxisNames] | None = None
     min_height: int = 300
+
+
+def prepared(values: Values) -> Values:
+    """A column as it is stored and sent: numbers as a fresh float32 array, text as a fresh list of str."""
+    array = np.asarray(values)
+    if array.dtype.kind in "OUS":
+        return [str(value) for value in array.tolist()]
+    return np.array(array, dtype=np.float32)

@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 
 import physics
 from app.live import drawn
-from app.pages.regimes import table_rows
 from app.plots import crossover
+from app.regimes_table import table_rows
 from app.report import add_arguments, command, contents, evaluate, page, provenance, write
 from app.report.grid import SLIDERS, Grid, depth_stops, laid_out
 from app.report.tables import Pack, column, sentence, texts

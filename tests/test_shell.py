@@ -9,7 +9,8 @@ import pytest
 from bokeh.document import Document
 from panel.util import edit_readonly
 
-from app.components import CardHead, DataTable, File, Row, TopBar, column, tile
+from app.cells import Row, column, tile
+from app.components import CardHead, DataTable, File, TopBar
 from app.live import LivePages, LiveView
 from app.picture import Picture
 from app.shell import Card, Page, Shell, cards

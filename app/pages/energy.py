@@ -12,7 +12,8 @@ import panel_material_ui as pmui
 
 from app import recipe
 from app import sentences_energy as sentences
-from app.components import Column, DataTable, Row, column
+from app.cells import Column, Row, column
+from app.components import DataTable
 from app.energy import BANKS, DISTANCES, measured_rows
 from app.live import LiveView
 from app.pages import Context

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import ClassVar
 
 import pandas as pd
 import panel as pn
@@ -11,58 +10,16 @@ import panel_material_ui as pmui
 
 import physics
 from app import estimates, explain, recipe, sentences
-from app.components import Column, DataTable, Row, column
+from app.components import DataTable
 from app.live import LiveView
 from app.pages import Context
 from app.plots import crossover, roofline, utilisation
-from app.plots.labels import NAMES
-from app.quantities import format_quantity
+from app.regimes_table import table_columns, table_rows
 from app.shell import Card, cards, offer_code, table_card
 from app.state import AXES, QUANTITIES, Snapshot
 from physics.catalog import glossary
 from physics.derive import DERIVED_COLUMNS
-from physics.regimes import BOUNDS, REGIMES
-
-COLUMNS = (
-    "flops", "weight_bytes", "kv_bytes", "activation_bytes", "intensity_flops_per_byte", "roofline_s", "bound", "energy_j",
-)  # fmt: skip
-UNITS = {"flops": "FLOP", "intensity_flops_per_byte": "FLOP/B", "energy_j": "J"}
-
-
-def unit(name: str) -> str:
-    """Unit of a column of the table."""
-    return UNITS.get(name, "B" if name.endswith("bytes") else "s")
-
-
-def shown_columns(s: Snapshot | None) -> tuple[str, ...]:
-    """Keys of the columns: the estimate stands beside its bound while it is switched on."""
-    at = COLUMNS.index("roofline_s") + 1
-    return COLUMNS if s is None or s.scenario.efficiencies is None else (*COLUMNS[:at], "estimate_s", *COLUMNS[at:])
-
-
-def table_columns(s: Snapshot | None = None) -> list[Column]:
-    """Columns of the regimes' table, named by the glossary."""
-    words = glossary()
-    sides: dict[str, Literal["left"]] = {"bound": "left"}
-    named = [column(name, words[name]["label"], "", words[name]["definition"], sides.get(name, "")) for name in shown_columns(s)]
-    return [column("regime", "Regime", align="left"), *named]
-
-
-def table_rows(s: Snapshot) -> list[Row]:
-    """One row per regime; numbers with units, the binding resource as a word with its share."""
-    keys = shown_columns(s)
-    cells = [[estimates.cell(s, i) if key == "estimate_s" else cell_text(s.results, i, key) for key in keys] for i in range(len(REGIMES))]
-    return [Row(key=name, cells=[NAMES[name], *cells[i]], color=name) for i, name in enumerate(REGIMES)]
-
-
-def cell_text(results: Mapping[str, Any], i: int, key: str) -> str:
-    """One cell of the table, of the i-th regime."""
-    if key != "bound":
-        return format_quantity(float(results[key][i]), unit(key))
-    if not results["flops"][i] > 0:
-        return "–"
-    resource = BOUNDS[int(results["bound_index"][i])]
-    return f"{resource} {sentences.share_text(float(results[f'{resource}_frac'][i]))}"
+from physics.regimes import REGIMES
 
 
 class RegimesPage:

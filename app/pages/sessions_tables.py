@@ -8,7 +8,8 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from app.components import Block, Column, Row, column
+from app.cells import Column, Row, column
+from app.components import Block
 from app.quantities import DASH, format_exact, format_quantity
 from app.sentences import share_text
 from app.sessions import duration, tier_changes

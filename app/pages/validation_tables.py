@@ -9,7 +9,7 @@ import pandas as pd
 
 from app import sentences_validation as sentences
 from app import validation
-from app.components import Column, Row, column
+from app.cells import Column, Row, column
 from app.estimates import Interval
 from app.quantities import DASH, format_quantity
 from app.state import Snapshot

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from app import headline, sentences, sentences_energy, sentences_experts
-from app.pages.regimes import COLUMNS
 from app.picture import Picture
 from app.plots import crossover, energy, experts, pipeline, roofline, utilisation
+from app.regimes_table import COLUMNS
 from app.report.grid import SLIDERS, Grid, Place
 from app.state import Choices, Snapshot
 from physics.regimes import BOUNDS, REGIMES

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from app import sentences
-from app.live import prepared
-from app.pages.regimes import cell_text
+from app.picture import prepared
+from app.regimes_table import cell_text
 from app.report import contents
 from app.report.contents import ALL, STEP, Figure
 from app.report.grid import SLIDERS, Grid, Place

@@ -20,9 +20,9 @@ import physics
 from app import headline, recipe, sentences
 from app.chosen_parts import link_gaps
 from app.live import Drawn, drawn
-from app.pages.regimes import table_columns, table_rows
 from app.picture import Picture
 from app.quantities import format_quantity
+from app.regimes_table import table_columns, table_rows
 from app.report import MOST_STATES, contents, provenance
 from app.report.apart import start
 from app.report.contents import FIGURES, Figure

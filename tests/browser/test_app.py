@@ -13,9 +13,9 @@ import pytest
 from playwright.sync_api import Page, expect
 
 import physics
-from app.pages.regimes import COLUMNS, unit
 from app.plots.roofline import rates
 from app.quantities import format_quantity
+from app.regimes_table import COLUMNS, unit
 from app.state import Choices, from_query
 from physics.regimes import REGIMES, regime_arrays
 

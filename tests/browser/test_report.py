@@ -17,7 +17,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 import physics
-from app.pages.regimes import COLUMNS, table_rows
+from app.regimes_table import COLUMNS, table_rows
 from app.report import contents, evaluate, write
 from app.report.grid import SLIDERS, Grid
 from app.state import Choices, Explorer, Snapshot
