@@ -104,7 +104,9 @@ class TopBar(_Component):
 
     def _heard(self, data: dict[str, Any]) -> None:
         if "narrow" in data:
-            self.narrow = bool(data["narrow"])
+            narrow = bool(data["narrow"])
+            self.narrow = not narrow if narrow == self.narrow else self.narrow  # said again: the first answer did not arrive
+            self.narrow = narrow
         elif data.get("preset") in self.presets:
             self._call("preset", data["preset"])
         elif "action" in data:
@@ -164,16 +166,21 @@ class DataTable(_Component):
 
 
 class Block(TypedDict, total=False):
-    """One block of the side panel: kind "text", "heading", "formula", "code" (with `text`) or "terms" (with `rows`)."""
+    """One block of the side panel: kind "text", "heading", "formula", "code" (with `text`) or "terms" (with `rows`).
+
+    `full` shows on hover, the same with all digits; a row may have it as a fifth text.
+    """
 
     kind: Literal["text", "heading", "formula", "code", "terms"]
     text: str
-    rows: list[tuple[str, str, str, str]]
+    full: str
+    rows: list[tuple[str, ...]]
 
 
 class SidePanel(_Component):
     """The panel at the right: derivations, code, help. `terms` rows are (symbol, value, meaning, source)."""
 
+    shown = param.Boolean(doc="Whether it is open; Escape closes it from wherever the focus is, and gives the focus back.")
     title = param.String(doc="What is explained.")
     blocks = param.List(doc="Block dictionaries, in order.")
     _esm = _esm("sidepanel")

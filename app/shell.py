@@ -258,7 +258,7 @@ class Shell:
 
     def explain(self, title: str, blocks: Sequence[Block]) -> None:
         """Open the panel at the right, beside the pictures."""
-        self.side.param.update(title=title, blocks=list(blocks))
+        self.side.param.update(title=title, blocks=list(blocks), shown=True)
         self.page.contextbar_open = True
 
     def close_side(self) -> None:
@@ -266,6 +266,7 @@ class Shell:
         self.page.contextbar_open = False
 
 
+        self.side.shown = False
 ACTIONS: Sequence[Mapping[str, Any]] = (
     {"key": "copy", "label": "Copy link", "hint": "Copy the address of exactly this state"},
     {"key": "pin", "label": "Pin", "hint": "Keep the present state as a ghost to compare with", "pressed": False},

@@ -2,7 +2,7 @@
 
 `value` follows every step of a drag; `value_throttled` follows on release, on Enter and after the last arrow key, for what
 should happen once (re-fitting axes, the URL). Typed text is read by `app.quantities.parse_quantity`; text that cannot be read
-is answered by one sentence under the field, and the value stays. Everything it needs is in `app/static`: no outside host.
+is answered by one sentence under the field, which shows the value in force again. Everything it needs is in `app/static`: no outside host.
 """
 
 from __future__ import annotations
@@ -88,6 +88,7 @@ class Slider(JSComponent):  # type: ignore[misc]  # panel carries no types
     scale = param.Selector(default="log", objects=["log", "linear"], doc="How values map to positions.")
     marks = param.List(doc="(value, text) pairs written under the track.")
     limit = param.Number(allow_None=True, default=None, doc="Values above it are marked on the track.")
+    limit_label = param.String(doc="What the marked part of the track means; shown under it and in the help.")
     limit_note = param.String(doc="The sentence shown while the value is above the limit.")
     default_note = param.String(doc="Short note beside the name while the value is the default, e.g. 'from the model'.")
     disabled = param.Boolean(doc="Whether the slider can be moved.")
@@ -146,8 +147,9 @@ class Slider(JSComponent):  # type: ignore[misc]  # panel carries no types
             return
         if data.get("reset"):
             self.reset()
-        elif isinstance(data.get("typed"), str) and self.read(data["typed"][:200]):
-            self._send_msg({"accepted": True})
+        elif isinstance(data.get("typed"), str):
+            self.read(data["typed"][:200])
+            self._send_msg({"answered": True})
 
     def _process_events(self, events: dict[str, Any]) -> None:
         """Values from the browser, where they are in range: what comes over the wire is checked like anything typed."""

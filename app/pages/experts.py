@@ -93,6 +93,7 @@ class ExpertsPage:
             "limit": float(most) if most < self.slots.end else None,
         }
         wanted["limit_note"] = "More would put an expert on one GPU twice."
+        wanted["limit_label"] = "Hatched: more than fit on different GPUs."
         wanted |= {"value_throttled": value} if self.slots.value != value else {}
         changed = {name: value for name, value in wanted.items() if getattr(self.slots, name) != value}
         if changed:

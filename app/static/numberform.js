@@ -13,6 +13,7 @@ export function render({model}) {
       input.addEventListener("change", () => model.send_msg({key: field.key, typed: input.value}))
       input.addEventListener("keydown", (event) => {
         if (event.key !== "Escape") return
+        event.preventDefault()
         input.value = model.fields.find((other) => other.key === field.key).text
       })
       return [field.key, {row, input, said}]

@@ -22,9 +22,10 @@ function build(model) {
   const marks = node("div", {class: "marks"})
   const error = node("p", {class: "problem", id: "error", role: "alert"})
   const limit = node("p", {class: "caution"})
+  const legend = node("p", {class: "legend"})
   const head = node("div", {class: "head"}, label, help, tip, reset, text)
-  const root = node("div", {class: "slider"}, head, node("div", {class: "track"}, beyond, range), marks, note, error, limit)
-  return {root, label, help, tip, note, reset, text, range, beyond, marks, error, limit}
+  const root = node("div", {class: "slider"}, head, node("div", {class: "track"}, beyond, range), legend, marks, note, error, limit)
+  return {root, label, help, tip, note, reset, text, range, beyond, legend, marks, error, limit}
 }
 
 export function render({model}) {
@@ -63,6 +64,7 @@ export function render({model}) {
     ui.text.style.setProperty("--field", `calc(${Math.max(longest, shown(value).length)} * 0.55em + 14px)`)
     const over = model.limit != null && value > model.limit
     ui.limit.textContent = over ? model.limit_note : ""
+    ui.legend.style.display = over || ui.beyond.style.display === "none" ? "none" : ""
     ui.root.classList.toggle("over", over)
   }
 
@@ -73,7 +75,8 @@ export function render({model}) {
 
   const layout = () => {
     ui.label.textContent = model.label
-    ui.tip.textContent = model.description
+    ui.tip.textContent = [model.description, model.limit != null ? model.limit_label : ""].join(" ").trim()
+    ui.legend.textContent = model.limit_label
     ui.help.style.display = model.description ? "" : "none"
     ui.reset.title = `Reset ${model.label}`
     ui.reset.setAttribute("aria-label", `Reset ${model.label}`)
@@ -146,7 +149,7 @@ export function render({model}) {
   ui.text.addEventListener("blur", submit)
   ui.text.addEventListener("keydown", (event) => {
     if (event.key === "Enter") submit()
-    if (event.key === "Escape") { editing = false; set(model.value) }
+    if (event.key === "Escape" && editing) { event.preventDefault(); editing = false; set(model.value) }
     if (event.key === "ArrowUp" || event.key === "ArrowDown") {
       event.preventDefault()
       editing = false
@@ -156,9 +159,10 @@ export function render({model}) {
 
   model.on(["value", "text"], () => { if (!dragging) paint() })
   model.on(["default", "default_note", "stops", "stop_texts", "start", "end", "scale", "label", "description", "marks",
-    "limit", "limit_note", "unit", "disabled"], layout)
+    "limit", "limit_label", "limit_note", "unit", "disabled"], layout)
   model.on("error", paintError)
-  model.on("msg:custom", (message) => { if (message.accepted) { editing = false; paint() } })
+  // Read or refused, the field shows the value in force; the sentence about refused text stays beside it.
+  model.on("msg:custom", (message) => { if (message.answered) { editing = false; paint() } })
   layout()
   paintError()
   return ui.root

@@ -60,7 +60,7 @@ export function render({model}) {
   // Said again until the session answers: one that is still being set up does not hear the first time.
   if (narrow.matches) {
     report()
-    const again = setInterval(() => (model.narrow ? clearInterval(again) : report()), 1000)
+    const again = setInterval(() => (model.narrow ? clearInterval(again) : report()), 400)
     model.on("remove", () => clearInterval(again))
   }
   return root
