@@ -263,10 +263,10 @@ class Shell:
 
     def close_side(self) -> None:
         """Close the panel at the right."""
+        self.side.shown = False
         self.page.contextbar_open = False
 
 
-        self.side.shown = False
 ACTIONS: Sequence[Mapping[str, Any]] = (
     {"key": "copy", "label": "Copy link", "hint": "Copy the address of exactly this state"},
     {"key": "pin", "label": "Pin", "hint": "Keep the present state as a ghost to compare with", "pressed": False},
