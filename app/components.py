@@ -6,7 +6,7 @@ sentences), so nothing a user loads can become code. Updating one changes texts 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, TypedDict
 
@@ -40,6 +40,15 @@ class _Component(JSComponent):  # type: ignore[misc]  # panel carries no types
         params.setdefault("margin", 0)
         self._callbacks: dict[str, list[Callable[..., None]]] = {}
         super().__init__(**params)
+
+    def _param_change(self, *events: Any) -> None:
+        """Panel asks the design at every change for the style of the whole component; what this one says has none."""
+        if any(event.name in JSComponent.param for event in events):
+            super()._param_change(*events)
+            return
+        named = {event.name: event for event in events}
+        for ref, (model, _) in self._models.copy().items():
+            self._apply_update(named, {name: event.new for name, event in named.items()}, model, ref)
 
     def _on(self, key: str, callback: Callable[..., None]) -> None:
         self._callbacks.setdefault(key, []).append(callback)
@@ -174,7 +183,7 @@ class Block(TypedDict, total=False):
     kind: Literal["text", "heading", "formula", "code", "terms"]
     text: str
     full: str
-    rows: list[tuple[str, ...]]
+    rows: Sequence[tuple[str, ...]]
 
 
 class SidePanel(_Component):

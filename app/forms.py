@@ -61,6 +61,11 @@ class FileDrop(_Component):
             return
         self._use(dict(files))
 
+    def forget(self) -> None:
+        """Take back what was said about the last files."""
+        self.problem = ""
+        self._send_msg({"done": True})
+
     def _too_large(self, names: list[str], size: int) -> str:
         shown = ", ".join(name[:40] for name in names[:3])
         most = f"at most {-(-self.limit_bytes // MIB)} MiB are read"

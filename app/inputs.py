@@ -9,7 +9,7 @@ from typing import Any
 import panel_material_ui as pmui
 
 import physics
-from app.chosen_parts import chosen_machine
+from app.chosen_parts import YOURS, chosen_machine
 from app.components import Block, Notice
 from app.forms import Field, FileDrop, NumberForm
 from app.quantities import format_exact, parse_quantity
@@ -53,6 +53,7 @@ class Inputs:
         self.show_panel: ShowPanel = lambda _title, _blocks: None
         self._shown: tuple[Any, ...] = ()
         self._errors: dict[str, str] = {}
+        self._named: dict[Notice, str] = {}
         self.drop = FileDrop(
             label="config.json", hint="or drop it, or a model's folder, here", accept=".json", multiple=True, limit_bytes=80 * MIB,
             wanted=["config.json", "hf_quant_config.json", "model.safetensors.index.json"],
@@ -72,6 +73,7 @@ class Inputs:
         self.machine = group("Your machine", self.form, self.question, self.back, self.machines_drop, self.machines_said)
         self.show(explorer.snapshot)
         explorer.watch(self.show)
+        explorer.forgetters.append(self._forget)
 
     # -------------------------------------------------------------------------------------------------------------- models
     def _read_model(self, files: Mapping[str, bytes]) -> None:
@@ -156,9 +158,21 @@ class Inputs:
         self._errors = {key: sentence}
         self.show(self.explorer.snapshot, anew=True)
 
+    def _forget(self) -> None:
+        """As freshly opened: nothing is said about files or typed numbers."""
+        self._errors.clear()
+        self._shown = ()
+        for drop, said in ((self.drop, self.said), (self.machines_drop, self.machines_said)):
+            drop.forget()
+            said.text = ""
+
     # --------------------------------------------------------------------------------------------------------------- state
     def show(self, s: Snapshot, anew: bool = False) -> None:
-        """Bring the form to the snapshot; nothing is done while only sliders move."""
+        """Bring the form to the snapshot; nothing is done while only sliders move. What was said of a file goes with what it held."""
+        for said, chosen in ((self.said, s.choices.model), (self.machines_said, s.choices.machine)):
+            if self._named.get(said, "").endswith(YOURS) and not chosen.endswith(YOURS):
+                said.text = ""
+            self._named[said] = chosen
         state = (s.choices.machine, s.choices.own_machine, s.choices.own_machine_name, s.scenario.machine)
         if state == self._shown and not anew:
             return

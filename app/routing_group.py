@@ -41,6 +41,7 @@ class RoutingGroup:
         content = (self.routing, sliders["routing_sigma"], sliders["routing_zipf"], self.overlap, sliders["request_overlap_frac"])
         self.fold = group("Routing within and between requests", *content)
         self.show(explorer.snapshot)
+        explorer.forgetters.extend(slider.forget for slider in self.sliders.values())
 
     def _select(self, name: str, named: dict[str, str]) -> Any:
         words = self._words[name]

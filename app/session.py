@@ -74,7 +74,7 @@ class Session:
         keys = {view.name: view.key for view in views}
         shell = Shell("Midfill", self.sidebar.objects, pages, self.live, list(self.titles), first, above=[self.notice])
         shell.topbar.on_preset(lambda title: self.load(Choices.of_preset(self.titles[title])))
-        shell.topbar.on_action("reset", lambda: self.load(Choices.of_preset(self.explorer.choices.preset)))
+        shell.topbar.on_action("reset", self.reset)
         shell.topbar.on_action("pin", self.pin)
         shell.topbar.on_action("export", lambda: pn.state.execute(self.export))
         shell.headline.on_click(self._explain_tile)
@@ -124,6 +124,14 @@ class Session:
         self.live.refit(force=True)
         self._say_question()
         self.sync_address()
+
+    def reset(self) -> None:
+        """As freshly opened on the preset: no files of the user, no messages, no pin, no side panel."""
+        self.shell.close_side()
+        self.shell.topbar.press("pin", False)
+        self.explorer.forget()
+        self.load(Choices.of_preset(self.explorer.choices.preset))
+        self.notice.param.update(text=WELCOME, tone="")
 
     def pin(self) -> None:
         """Keep the present state as a ghost, or let it go."""

@@ -271,5 +271,5 @@ ACTIONS: Sequence[Mapping[str, Any]] = (
     {"key": "copy", "label": "Copy link", "hint": "Copy the address of exactly this state"},
     {"key": "pin", "label": "Pin", "hint": "Keep the present state as a ghost to compare with", "pressed": False},
     {"key": "export", "label": "Export", "hint": "Save the present state as one HTML file whose sliders work offline"},
-    {"key": "reset", "label": "Reset all", "hint": "Back to the preset"},
+    {"key": "reset", "label": "Reset all", "hint": "Back to the preset as freshly opened: your files and the pin go too"},
 )

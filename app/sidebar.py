@@ -67,6 +67,7 @@ class Sidebar:
         self.objects = self._arranged(primary)
         self.show(explorer.snapshot)
         explorer.watch(self.show)
+        explorer.forgetters.append(self._forget)
 
     # ------------------------------------------------------------------------------------------------------------- widgets
     def _slider(self, name: str) -> Slider:
@@ -128,6 +129,15 @@ class Sidebar:
         if follows and value == slider.default:
             wanted = None
         self.explorer.change(**{name: wanted})
+
+    def _forget(self) -> None:
+        """As freshly opened: the lists hold what `data/` holds, and nothing is said about refused text."""
+        for slider in (*self.sliders.values(), self.capacity):
+            slider.forget()
+        self._quiet = True
+        self.model.param.update(options=list(models()), value=next(iter(models())))
+        self.machine.param.update(options=list(machines()), value=next(iter(machines())))
+        self._quiet = False
 
     def _let_go(self) -> None:
         if not self._quiet:

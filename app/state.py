@@ -158,14 +158,12 @@ def _positive(name: str, value: float) -> float:
 
 _NUMBERS = {"context_tokens", "batch", "pipeline_depth", "new_tokens", "prompt_tokens", "output_tokens", "gpus_per_stage"}
 _NUMBERS |= {"redundant_slots"}
-_REALS = {"kv_bytes_per_token", "memory_margin_frac", "memory_bytes"}
-_REALS |= {"idle_w", "bank_bytes", "wire_mm", "wire_pj_per_bit_mm", "reread_frac", "sram_chip_bytes", "leakage_w_per_gb"}
-_REALS |= {"routing_sigma", "routing_zipf", "request_overlap_frac"}
+_REALS = {"kv_bytes_per_token", "memory_margin_frac", "memory_bytes", "idle_w", "bank_bytes", "wire_mm", "wire_pj_per_bit_mm"}
+_REALS |= {"reread_frac", "sram_chip_bytes", "leakage_w_per_gb", "routing_sigma", "routing_zipf", "request_overlap_frac"}
 _REALS |= {"conversations_per_h", "prefix_limit_tokens", "large_limit_tokens", "ttl_s", "summary_tokens", "stall_frac"}
 _FLAGS = {"overlap", "double_buffered", "estimate"}
-_OPTIONAL = {"kv_bytes_per_token", "prompt_tokens", "weight_dtype", "compute_dtype", "memory_bytes"}
-_OPTIONAL |= {"summary_tokens"}
-_OPTIONAL |= {"idle_w", "wire_mm", "wire_pj_per_bit_mm", "sram_chip_bytes", "sram_accounting", "redundant_slots"}
+_OPTIONAL = {"kv_bytes_per_token", "prompt_tokens", "weight_dtype", "compute_dtype", "memory_bytes", "summary_tokens", "idle_w"}
+_OPTIONAL |= {"wire_mm", "wire_pj_per_bit_mm", "sram_chip_bytes", "sram_accounting", "redundant_slots"}
 
 
 def _check_kinds(changes: Mapping[str, Any]) -> None:
@@ -316,6 +314,7 @@ class Explorer:
         self.problem = ""
         self._moving = ""
         self._watchers: list[Callable[[Snapshot], None]] = []
+        self.forgetters: list[Callable[[], None]] = []  # what takes back its messages when everything is to be as freshly opened
 
     def watch(self, callback: Callable[[Snapshot], None]) -> None:
         """Call back with every new snapshot."""
@@ -334,6 +333,16 @@ class Explorer:
         snapshot = Snapshot(choices, scenario, self._trail(changes), self.snapshot.pinned, self.observed, self.trace)
         self._show(snapshot)
         return True
+
+    def forget(self) -> None:
+        """Let the session's files and the pin go, and all that was said about them; `load` follows."""
+        self.models.clear()
+        self.machines.clear()
+        self.observed = self.loaded = self.trace = None
+        self.loaded_choices = {}
+        self.snapshot = replace(self.snapshot, pinned=None)
+        for callback in self.forgetters:
+            callback()
 
     def load(self, choices: Choices) -> None:
         """Start anew from other choices, keeping what is pinned."""

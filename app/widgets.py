@@ -132,6 +132,10 @@ class Slider(JSComponent):  # type: ignore[misc]  # panel carries no types
         if self.default is not None:
             self.commit(self.default)
 
+    def forget(self) -> None:
+        """Take back the sentence about text that could not be read."""
+        self.error = ""
+
     def read(self, text: str) -> bool:
         """Take typed text; False, with the reason in `error`, if it cannot be read."""
         try:

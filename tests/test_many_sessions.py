@@ -149,3 +149,35 @@ async def _open_and_close() -> None:
     left = [reference() for reference in kept]
     server.stop()
     assert left == [None] * 6
+
+
+def test_reset_leaves_the_page_as_freshly_opened() -> None:
+    """Uploaded files, what was said about them, refused text, the pin and the side panel go with Reset all."""
+    fresh, session = Session(Address()), Session(Address())
+    inputs, sliders = session.sidebar.inputs, session.sidebar.sliders
+    for name in ("Experts", "Energy", "Sessions"):
+        session.shell.show(name)
+    session.shell.show("Regimes")
+    inputs.drop.receive([("mine/config.json", json.dumps(CONFIG).encode())])
+    assert session.explorer.choices.model.startswith("mine")
+    assert inputs.said.text
+    assert session.shell.side.shown
+    inputs.drop.receive([("config.json", b"{")])
+    inputs.form._handle_msg({"key": "memory_bytes", "typed": "much"})
+    sliders["batch"].read("many")
+    session.pin()
+    session.shell.topbar._handle_msg({"action": "reset"})
+    assert sliders["batch"].error == inputs.drop.problem == inputs.said.text == inputs.machines_said.text == ""
+    assert not any(field["error"] for field in inputs.form.fields)
+    assert not session.shell.side.shown
+    assert not session.shell.page.contextbar_open
+    assert session.shell.topbar.actions == fresh.shell.topbar.actions
+    assert session.explorer.snapshot.pinned is None
+    assert session.notice.text == fresh.notice.text
+    assert session.notice.tone == ""
+    assert session.explorer.choices == fresh.explorer.choices
+    assert not session.explorer.models
+    for name in ("model", "machine"):
+        assert getattr(session.sidebar, name).options == getattr(fresh.sidebar, name).options
+        assert getattr(session.sidebar, name).value == getattr(fresh.sidebar, name).value
+    assert [slider.value for slider in sliders.values()] == [slider.value for slider in fresh.sidebar.sliders.values()]

@@ -155,6 +155,7 @@ class EnergyPage:
         for card in (self.experts, self.map, self.levels):
             offer_code(card, self._show_panel)
         self.live.listen(self.name, self.show)
+        self.explorer.forgetters.extend(slider.forget for slider in self.sliders.values())
         self.show(s)
         return cards(self.experts, self.map, self.levels, self.chips, self.measured)
 

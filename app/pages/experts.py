@@ -44,6 +44,7 @@ class ExpertsPage:
         self.grid = pn.Column(cards(*self.cards.values(), *self.file.cards), sizing_mode="stretch_width", margin=0)
         self.cards["traffic"].live.on_drag("batch", self._dragged)  # type: ignore[union-attr]
         self.live.listen(self.name, self.show)
+        self.explorer.forgetters += [self.slots.forget, self.file.forget]
         self.show(s)
         return pn.Column(self.empty, self.grid, sizing_mode="stretch_width", margin=0)
 

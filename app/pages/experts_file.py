@@ -109,6 +109,12 @@ class FileCards:
         else:
             self._say(self.explorer.problem + ".", bad=True)
 
+    def forget(self) -> None:
+        """As freshly opened: no file was given."""
+        self._file = self._model = self.which.value = ""
+        self.drop.forget()
+        self._say(HELP)
+
     def _say(self, text: str, bad: bool = False) -> None:
         self.status.param.update(text=text, tone="bad" if bad else "quiet")
 

@@ -67,6 +67,7 @@ class Controls:
         self.map = _row(self.selects["waiting_measure"], self.sliders["stall_frac"])
         self.replay = _row(self.selects["policy"], self.sliders["ttl_s"])
         self.tier_card = self._tier_card()
+        explorer.forgetters.append(self.start_anew)
 
     # ------------------------------------------------------------------------------------------------------------ widgets
     def _slider(self, name: str) -> Slider:
@@ -178,6 +179,18 @@ class Controls:
         self.explorer.load_trace(None)
         self.status.text, self.drop.problem = HELP, ""
         self._released()
+
+    def start_anew(self) -> None:
+        """As freshly opened: no trace was given, nothing was typed."""
+        self._quiet = True
+        for slider in self.sliders.values():
+            slider.forget()
+        self.drop.forget()
+        self.status.text = HELP
+        self.summary.param.update(value=BLANK, error_state=False)
+        self.tier_status.param.update(text="", tone="quiet")
+        self.tier.value, self.field.value, self.amount.value = "pool", "capacity_bytes", BLANK
+        self._quiet = False
 
     # -------------------------------------------------------------------------------------------------------------- state
     def show(self, s: Snapshot) -> None:
