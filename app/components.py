@@ -17,7 +17,8 @@ _STATIC = Path(__file__).parent / "static"
 _CSS = (_STATIC / "shell.css").read_text(encoding="utf-8")
 
 
-def _esm(name: str) -> str:
+def esm(name: str) -> str:
+    """Browser side of a component: a file of `app/static` after what all share."""
     return "".join((_STATIC / f"{file}.js").read_text(encoding="utf-8") for file in ("common", name))
 
 
@@ -29,7 +30,7 @@ class File(NamedTuple):
     type: str = "text/plain;charset=utf-8"
 
 
-class _Component(JSComponent):  # type: ignore[misc]  # panel carries no types
+class BrowserPart(JSComponent):  # type: ignore[misc]  # panel carries no types
     """What all components share: one style sheet, full width, and messages to callbacks."""
 
     __abstract = True
@@ -40,6 +41,15 @@ class _Component(JSComponent):  # type: ignore[misc]  # panel carries no types
         params.setdefault("margin", 0)
         self._callbacks: dict[str, list[Callable[..., None]]] = {}
         super().__init__(**params)
+
+    def _param_change(self, *events: Any) -> None:
+        """Panel asks the design at every change for the style of the whole component; what this one says has none."""
+        if any(event.name in JSComponent.param for event in events):
+            super()._param_change(*events)
+            return
+        named = {event.name: event for event in events}
+        for ref, (model, _) in self._models.copy().items():
+            self._apply_update(named, {name: event.new for name, event in named.items()}, model, ref)
 
     def _param_change(self, *events: Any) -> None:
         """Panel asks the design at every change for the style of the whole component; what this one says has none."""
@@ -69,11 +79,11 @@ class _Component(JSComponent):  # type: ignore[misc]  # panel carries no types
         self._send_msg({"file": file.name, "content": file.content, "type": file.type, "say": ""})
 
 
-class Headline(_Component):
+class Headline(BrowserPart):
     """The strip of tiles on every page."""
 
     tiles = param.List(doc="Tile dictionaries, six for one row at 1280 px.")
-    _esm = _esm("headline")
+    _esm = esm("headline")
 
     def on_click(self, callback: Callable[[str], None]) -> None:
         """Call `callback(key)` when a tile is clicked."""
@@ -84,7 +94,7 @@ class Headline(_Component):
             self._call("clicked", data["clicked"])
 
 
-class TopBar(_Component):
+class TopBar(BrowserPart):
     """Preset and actions, for the title bar. Copying the link happens in the browser: the address holds the state."""
 
     presets = param.List(item_type=str, doc="Names of the presets.")
@@ -93,7 +103,7 @@ class TopBar(_Component):
     actions = param.List(doc="Dictionaries with key, label, hint and, for switches, pressed.")
     narrow = param.Boolean(doc="Whether the window is too narrow for an open sidebar.")
     link_note = param.String(doc="Said when the link is copied: what it cannot carry; empty where it carries everything.")
-    _esm = _esm("topbar")
+    _esm = esm("topbar")
 
     def on_preset(self, callback: Callable[[str], None]) -> None:
         """Call `callback(name)` when a preset is chosen."""
@@ -122,20 +132,20 @@ class TopBar(_Component):
             self._call(f"action {data['action']}")
 
 
-class TabBar(_Component):
+class TabBar(BrowserPart):
     """The pages; `chosen` follows the click."""
 
     names = param.List(item_type=str, doc="Names of the pages.")
     questions = param.List(item_type=str, doc="The question each page answers, shown on hover.")
     chosen = param.String(doc="Name of the visible page.")
-    _esm = _esm("tabbar")
+    _esm = esm("tabbar")
     _debounce = 0
 
     def _process_events(self, events: dict[str, Any]) -> None:
         super()._process_events({k: v for k, v in events.items() if k != "chosen" or v in self.names})
 
 
-class CardHead(_Component):
+class CardHead(BrowserPart):
     """Title, answer sentence and tools of one picture."""
 
     title = param.String(doc="What the picture shows.")
@@ -145,7 +155,7 @@ class CardHead(_Component):
     figure_name = param.String(doc="Name of the Bokeh figure, for the image.")
     file_stem = param.String(default="midfill", doc="Name of saved files, without ending.")
     on_screen = param.Boolean(default=True, doc="Whether the card is in view; the browser says so.")
-    _esm = _esm("cardhead")
+    _esm = esm("cardhead")
 
     def on_tool(self, name: str, callback: Callable[[], None]) -> None:
         """Call `callback()` when the tool `name` is clicked; images are saved in the browser."""
@@ -156,13 +166,13 @@ class CardHead(_Component):
             self._call(data["tool"])
 
 
-class DataTable(_Component):
+class DataTable(BrowserPart):
     """A table whose cells can be asked for their derivation."""
 
     columns = param.List(doc="Column dictionaries; the first one heads the rows.")
     rows = param.List(doc="Row dictionaries.")
     clickable = param.Boolean(default=True, doc="Whether cells are buttons.")
-    _esm = _esm("datatable")
+    _esm = esm("datatable")
 
     def on_cell(self, callback: Callable[[str, str], None]) -> None:
         """Call `callback(row key, column key)` when a cell is clicked."""
@@ -186,13 +196,13 @@ class Block(TypedDict, total=False):
     rows: Sequence[tuple[str, ...]]
 
 
-class SidePanel(_Component):
+class SidePanel(BrowserPart):
     """The panel at the right: derivations, code, help. `terms` rows are (symbol, value, meaning, source)."""
 
     shown = param.Boolean(doc="Whether it is open; Escape closes it from wherever the focus is, and gives the focus back.")
     title = param.String(doc="What is explained.")
     blocks = param.List(doc="Block dictionaries, in order.")
-    _esm = _esm("sidepanel")
+    _esm = esm("sidepanel")
 
     def on_close(self, callback: Callable[[], None]) -> None:
         """Call `callback()` when the panel is closed."""
@@ -203,18 +213,18 @@ class SidePanel(_Component):
             self._call("close")
 
 
-class Fold(_Component):
+class Fold(BrowserPart):
     """A group of the sidebar that can be folded away."""
 
     title = param.String(doc="Name of the group.")
     open = param.Boolean(doc="Whether it is unfolded.")
     content = Children(doc="What is in it.")
-    _esm = _esm("fold")
+    _esm = esm("fold")
 
 
-class Notice(_Component):
+class Notice(BrowserPart):
     """A sentence of its own: first visit, empty, loading, failed."""
 
     text = param.String(doc="What is the case and what to do; **bold** allowed.")
     tone = param.Selector(default="", objects=["", "bad", "quiet"], doc="'bad' for failures, 'quiet' for facts beside a control.")
-    _esm = _esm("notice")
+    _esm = esm("notice")

@@ -14,7 +14,7 @@ from typing import Any, TypedDict
 
 import param
 
-from app.components import _Component, _esm
+from app.components import BrowserPart, esm
 
 _LOG = logging.getLogger(__name__)
 MOST_FILES = 64
@@ -24,7 +24,7 @@ ReadFiles = Callable[[Mapping[str, bytes]], None]
 """Takes files by name; raises ValueError with one sentence where they cannot be used."""
 
 
-class FileDrop(_Component):
+class FileDrop(BrowserPart):
     """A button and drop zone for files; `problem` holds the sentence about the last ones that could not be read.
 
     >>> drop = FileDrop(label="config.json", limit_bytes=100)
@@ -43,7 +43,7 @@ class FileDrop(_Component):
     multiple = param.Boolean(doc="Whether several files may be given at once.")
     limit_bytes = param.Integer(default=16 * MIB, doc="Most bytes of all files together.")
     problem = param.String(doc="The sentence about files that could not be used; empty when all is well.")
-    _esm = _esm("filedrop")
+    _esm = esm("filedrop")
 
     def __init__(self, **params: Any) -> None:
         self._coming: list[tuple[str, int, bytearray]] = []
@@ -137,12 +137,12 @@ class Field(TypedDict):
     own: bool
 
 
-class NumberForm(_Component):
+class NumberForm(BrowserPart):
     """Labelled fields for typed numbers; Python reads them and answers with texts and errors."""
 
     label = param.String(doc="Name of the group, for screen readers.")
     fields = param.List(doc="Field dictionaries, in order.")
-    _esm = _esm("numberform")
+    _esm = esm("numberform")
 
     def on_typed(self, callback: Callable[[str, str], None]) -> None:
         """Call `callback(key, text)` when a field was changed."""

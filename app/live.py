@@ -21,7 +21,7 @@ import panel as pn
 from bokeh.models import ColumnDataSource, GlyphRenderer
 from panel.viewable import Viewable
 
-from app.picture import AxisNames, Columns, Limits, Picture, Values
+from app.picture import AxisNames, Limits, Picture, Values
 from app.quantities import unit_of
 from app.stencil import stencil
 from app.theme import LIGHT, Theme, axis_title, recolor, tick_formatter
@@ -142,7 +142,7 @@ class LiveView(Generic[S]):
         self._marks: dict[str, list[_Mark]] = {}
         self._figures: weakref.WeakSet[Any] = weakref.WeakSet()
         self._fitted: weakref.WeakKeyDictionary[Any, Limits] = weakref.WeakKeyDictionary()
-        self._named: AxisNames | None = None
+        self._named: AxisNames | None = picture.axes(snapshot) if picture.axes else None
         self._taps: list[Callable[[str, int], None]] = []
         self._drags: dict[str, Callable[[float], None]] = {}
         self._drawn: list[Callable[[Any], None]] = []
@@ -166,8 +166,9 @@ class LiveView(Generic[S]):
                 self._remember(model, model.name, columns.get(model.name, {}))
         if self.theme is not LIGHT:
             recolor(figure, self.theme)
-        self._named = drawn.axes if self._named is None else self._named
-        self._name_axes(self._snapshot)
+        names = self.picture.axes(self._snapshot) if self.picture.axes else None
+        if names is not None and names != drawn.axes:
+            _entitle(figure, names)
         if self.picture.limits is not None:
             self._place(figure, self.picture.limits(self._snapshot), force=True)
         for callback in self._drawn:
@@ -230,9 +231,7 @@ class LiveView(Generic[S]):
             return
         self._named = names
         for figure in list(self._figures):
-            for axis, title, unit in ((figure.xaxis, names.x, names.x_unit), (figure.yaxis, names.y, names.y_unit)):
-                axis.axis_label = axis_title(title, unit) if unit_of(unit).word else title
-                axis.formatter = tick_formatter(unit)
+            _entitle(figure, names)
             if self.picture.limits is not None:
                 self._place(figure, self.picture.limits(snapshot), force=True)
 
@@ -304,6 +303,12 @@ class LiveView(Generic[S]):
         if callback is not None:
             span.update(editable=True, hover_line_color=span.line_color)
             span.on_change("location", lambda _a, _o, new: callback(float(new)))
+
+
+def _entitle(figure: Any, names: AxisNames) -> None:
+    for axis, title, unit in ((figure.xaxis, names.x, names.x_unit), (figure.yaxis, names.y, names.y_unit)):
+        axis.axis_label = axis_title(title, unit) if unit_of(unit).word else title
+        axis.formatter = tick_formatter(unit)
 
 
 class Drawn(NamedTuple):

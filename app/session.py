@@ -10,7 +10,7 @@ import panel as pn
 from app import explain, headline
 from app.chosen_parts import link_gaps
 from app.components import File, Notice
-from app.live import LivePages
+from app.live_pages import LivePages
 from app.pages import Context, PageView
 from app.pages.energy import EnergyPage
 from app.pages.experts import ExpertsPage

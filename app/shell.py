@@ -17,7 +17,9 @@ from panel.util import edit_readonly
 from panel.viewable import Viewable, Viewer
 
 from app.components import Block, CardHead, DataTable, File, Fold, Headline, Notice, SidePanel, TabBar, TopBar
-from app.live import LivePages, LiveView
+from app.feed import Feed
+from app.live import LiveView
+from app.live_pages import LivePages
 from app.theme import DARK, FONT, HUES, LIGHT, Theme, bokeh_theme, theme_of
 
 _LOG = logging.getLogger(__name__)
@@ -190,7 +192,8 @@ class Shell:
         self, title: str, sidebar: Sequence[Any], pages: Sequence[Page], live: LivePages[Any], presets: Sequence[str] = (), first: str = "",
         above: Sequence[Any] = (),
     ) -> None:  # fmt: skip
-        self.live = live
+        self.live, self.feed = live, Feed(styles={"display": "none"})
+        live.carrier = self.feed.send
         self.pages: Mapping[str, Page] = {page.name: page for page in pages}
         self.topbar = TopBar(presets=list(presets), actions=[dict(action) for action in ACTIONS])
         self.headline = Headline()
@@ -206,7 +209,7 @@ class Shell:
 
     def _page(self, title: str, sidebar: Sequence[Any], above: Sequence[Any]) -> pmui.Page:
         body = pn.Column(
-            *above, self.headline, self.tabs, *(page.holder for page in self.pages.values()),
+            self.feed, *above, self.headline, self.tabs, *(page.holder for page in self.pages.values()),
             sizing_mode="stretch_width", margin=0, styles={"padding": "12px 16px", "gap": "12px"},
         )  # fmt: skip
         column = pn.Column(*sidebar, sizing_mode="stretch_width", margin=0, styles={"padding": "8px 16px"})

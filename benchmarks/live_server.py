@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import holoviews as hv
+import panel as pn
 from panel.command import main as panel_command
 
-from app.live import LivePages, LiveView
+from app.live import LiveView
+from app.live_pages import LivePages
 from app.state import Explorer
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -54,24 +56,27 @@ def time_steps(file: Path) -> None:
 def use_dynamic_maps() -> None:
     """The pattern of the HoloViews guides: a DynamicMap over a stream that builds the picture anew from each snapshot."""
 
-    def overlay(self: Any) -> Any:
-        if self._overlay is None:
+    def pane(self: Any) -> Any:
+        if self._pane is None:
             self.bench_stream = Shown(snapshot=self._snapshot)
             on_figure = lambda plot, _: plot.state.update(tags=[self.bench_name])  # noqa: E731
 
             def built(snapshot: Any) -> Any:
                 return self.picture.build(snapshot).opts(hooks=[on_figure])
 
-            self._overlay = hv.DynamicMap(built, streams=[self.bench_stream])
-        return self._overlay
+            shown = hv.DynamicMap(built, streams=[self.bench_stream])
+            self._pane = pn.pane.HoloViews(
+                shown, linked_axes=False, sizing_mode="stretch_width", min_height=self.picture.min_height, margin=0
+            )
+        return self._pane
 
     def push(self: Any, snapshot: Any) -> int:
         self._snapshot = snapshot
-        if self._overlay is not None:
+        if self._pane is not None:
             self.bench_stream.event(snapshot=snapshot)
         return 1
 
-    LiveView.overlay = property(overlay)  # type: ignore[method-assign,assignment]
+    LiveView.pane = property(pane)  # type: ignore[method-assign,assignment]
     LiveView.push = push  # type: ignore[method-assign]
 
 

@@ -66,7 +66,7 @@ class Visitor:
         while True:
             header, content = await self._frame()
             kinds = {event["kind"] for event in content.get("events", ())} if header["msgtype"] == "PATCH-DOC" else set()
-            if "ColumnsPatched" in kinds:
+            if "MessageSent" in kinds:
                 return time.perf_counter() - start
 
     async def drag(self, label: str, steps: int) -> list[float]:

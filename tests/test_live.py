@@ -9,7 +9,8 @@ import panel as pn
 import pytest
 from bokeh.document import Document
 
-from app.live import LivePages, LiveView, Picture, drawn
+from app.live import LiveView, Picture, drawn
+from app.live_pages import LivePages
 from app.theme import DARK, LIGHT, line, shared_options
 
 hv.extension("bokeh")
@@ -247,4 +248,3 @@ def test_cursor_line_reports_where_it_was_dragged():
 def test_pane_is_laid_out_once():
     view = LiveView(PICTURE, FIRST)
     assert view.pane is view.pane
-    assert isinstance(view.pane, pn.pane.HoloViews)

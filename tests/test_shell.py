@@ -11,7 +11,8 @@ from panel.util import edit_readonly
 
 from app.cells import Row, column, tile
 from app.components import CardHead, DataTable, File, TopBar
-from app.live import LivePages, LiveView
+from app.live import LiveView
+from app.live_pages import LivePages
 from app.picture import Picture
 from app.shell import Card, Page, Shell, cards
 from app.theme import DARK

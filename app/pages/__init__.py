@@ -8,7 +8,7 @@ from typing import ClassVar, Protocol
 
 from panel.viewable import Viewable
 
-from app.live import LivePages
+from app.live_pages import LivePages
 from app.shell import ShowPanel
 from app.state import Explorer, Snapshot
 

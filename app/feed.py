@@ -1,0 +1,28 @@
+"""Carries what changed in all pictures of a page to the browser in one message, for one fifth of what an event a column costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from app.components import BrowserPart, esm
+from app.live import Change
+
+
+class Feed(BrowserPart):
+    """Invisible; lives in the page, so that its browser side is there. Messages may be lost before: sources are always up to date."""
+
+    _esm = esm("feed")
+
+    def send(self, changes: Sequence[Change]) -> None:
+        """Put the changes into their sources here, past Bokeh's bookkeeping, and in the browser: numbers in one array, texts apart."""
+        for source, column, values in changes:
+            dict.__setitem__(source.data, column, values)
+        numbers = [change for change in changes if isinstance(change.values, np.ndarray)]
+        message = {
+            "where": [(change.source.id, change.column, len(change.values)) for change in numbers],
+            "numbers": np.concatenate([change.values for change in numbers]) if numbers else [],
+            "texts": [(change.source.id, change.column, change.values) for change in changes if isinstance(change.values, list)],
+        }
+        self._send_msg(message)
