@@ -10,7 +10,7 @@ from app.plots.labels import NAMES
 from app.plots.pipeline import BENCHMARK, crossover_depth
 from app.quantities import format_exact, format_quantity
 from app.state import AXES, QUANTITIES, Snapshot
-from physics.regimes import BOUNDS, DECODE, REGIMES, regime_arrays
+from physics.regimes import BOUNDS, DECODE, REGIMES
 
 WORDS = {"compute": "compute", "memory": "memory bandwidth", "network": "the network"}
 _INDEX = {name: i for i, name in enumerate(REGIMES)}
@@ -29,6 +29,12 @@ def share_text(share: float) -> str:
     if 0.995 <= share < 1.0:
         return "over 99 %"
     return f"{100.0 * share:.0f} %"
+
+
+def first_share(share: float) -> str:
+    """`share_text` in bold, at the start of a sentence."""
+    text = share_text(share)
+    return bold(text[:1].upper() + text[1:])
 
 
 def listed(words: list[str]) -> str:
@@ -135,8 +141,7 @@ def table(s: Snapshot) -> str:
     if not size > 0 or not flops > 0:
         return ""
     intensity = float(results["intensity_flops_per_byte"][_INDEX["midfill"]]) / (flops / size)
-    same = regime_arrays(s.scenario.replace(prompt_tokens=s.scenario.new_tokens))["kv_bytes"][_INDEX["prefill"]]
-    traffic = float(results["kv_bytes"][_INDEX["midfill"]]) / float(same)
+    traffic = float(results["kv_bytes"][_INDEX["midfill"]]) / float(s.short_prefill["kv_bytes"][_INDEX["prefill"]])
     tokens = format_exact(s.scenario.new_tokens, "tokens")
     return (
         f"A midfill of {bold(tokens)} has {bold(_plain(intensity))} times the intensity of a decode step "

@@ -9,6 +9,7 @@ from app.quantities import format_exact, format_quantity
 from app.sentences import bold, share_text
 from app.state import Snapshot
 from physics.energy import bank_j_per_byte
+from physics.expert_energy import ExpertEnergy
 from physics.expert_memory import bank_anchors
 from physics.joules import LEVELS
 from physics.regimes import REGIMES
@@ -32,14 +33,13 @@ def bank_text(size: float) -> str:
 
 
 def built_text(view: EnergyView) -> str:
-    """How the SRAM is built, as the start of a sentence."""
+    """How the SRAM is built, after its name."""
     asked = view.sram.accounting or view.scenario.energy_accounting
-    memory = f"{view.memory_name} {AT[view.scenario.energy_accounting]}"
     if asked == "measured":
-        return f"With SRAM as measured in the L1 of a GPU and {bold(memory)}"
+        return "SRAM as measured in the L1 of a GPU"
     distance = view.sram.distance_mm(asked)
-    where = f" at {bold(f'{distance:.3g} mm')}" if distance else ", bare,"
-    return f"With banks of {bold(bank_text(view.sram.bank_bytes))}{where} and {bold(memory)}"
+    where = f", {bold(f'{distance:.3g} mm')} away" if distance else ", without wires"
+    return f"SRAM (banks of {bold(bank_text(view.sram.bank_bytes))}{where})"
 
 
 def accounting_text(view: EnergyView) -> str:
@@ -53,38 +53,52 @@ def accounting_text(view: EnergyView) -> str:
 
 
 def experts(s: Snapshot) -> str:
-    """Advantage per byte, where HBM catches up, and what the network takes."""
+    """The advantage at this batch, where it comes from, where HBM catches up, and what the network takes."""
     view, summary = s.energy, s.energy.summary
     if summary is None:
         return NO_EXPERTS
     if not math.isfinite(summary.ratio.value):
         return "No energy per byte is known for this machine's memory."
-    cheaper = f"SRAM is {bold(f'{summary.ratio.value:.3g}×')} cheaper per byte{accounting_text(view)}"
-    if summary.ratio.value < 1.0:
-        cheaper = f"SRAM is {bold(f'{1.0 / summary.ratio.value:.3g}×')} dearer per byte{accounting_text(view)}"
-    network = f"the network takes {bold(share_text(summary.network_frac))} of the joules of SRAM experts"
-    return f"{built_text(view)}, {cheaper}; {_catches_up(view)}; {network}. {_now(s)}"
+    return f"{_now(view, summary)} {_why(view, summary)} {_catches_up(view, summary)}".strip()
 
 
-def _catches_up(view: EnergyView) -> str:
-    summary = view.summary
-    if summary is None or not math.isfinite(summary.crossing_batch):
-        return f"{view.memory_name} never catches up, because every token re-reads its experts on chip"
+def _times(ratio: float) -> tuple[str, bool]:
+    """How many times, as a number from 1 up, and whether the ratio is above 1."""
+    return bold(f"{max(ratio, 1.0 / ratio):.3g}×"), ratio >= 1.0
+
+
+def _now(view: EnergyView, summary: ExpertEnergy) -> str:
+    """The answer at the present batch."""
+    times, fewer = _times(summary.memory_j / summary.sram_j)
+    batch = bold(format_exact(view.scenario.batch, "requests"))
+    return f"At a batch of {batch}, experts in SRAM take {times} {'fewer' if fewer else 'more'} joules to read than in {view.memory_name}."
+
+
+def _why(view: EnergyView, summary: ExpertEnergy) -> str:
+    """Energy of a byte, and how often an expert is read from either memory."""
+    times, cheaper = _times(summary.ratio.value)
+    memory = bold(f"{view.memory_name} {AT[view.scenario.energy_accounting]}")
+    needed = f"{format_quantity(summary.needed_ratio)}×" if summary.needed_ratio > 0.0 else ""
+    even = f", which would break even at a ratio of {bold(needed)}" if needed else ""
+    return (
+        f"{built_text(view)} gives a byte {times} {'cheaper' if cheaper else 'dearer'} than {memory}{accounting_text(view)}, "
+        f"{'but' if cheaper else 'and'} is read once per token; {view.memory_name} is read once for all tokens queued at an expert, here "
+        f"{_num(summary.queue_tokens)}{even}."
+    )
+
+
+def _catches_up(view: EnergyView, summary: ExpertEnergy) -> str:
+    """Where the two meet, and what the network takes."""
+    share = summary.network_frac
+    network = f"The network takes {bold(share_text(share))} of the joules of SRAM experts." if math.isfinite(share) else ""
+    if not math.isfinite(summary.crossing_batch):
+        return f"{view.memory_name} never catches up, because every token re-reads its experts on chip. {network}"
     if summary.crossing_batch <= 1.0:
-        return f"{view.memory_name} costs no more even at batch 1"
+        return f"{view.memory_name} costs no more even at batch 1. {network}"
     queue, batch = _num(summary.crossing_queue_tokens), _num(summary.crossing_batch)
     total, counted = summary.total_crossing_batch, "network and leakage" if view.sram.leakage_w_per_gb else "the network on both sides"
-    with_network = f" ({_num(total)} with {counted})" if math.isfinite(total) else ""
-    return f"{view.memory_name} catches up at a queue of {queue} tokens per expert, batch {batch}{with_network}"
-
-
-def _now(s: Snapshot) -> str:
-    summary = s.energy.summary
-    if summary is None:
-        return ""
-    batch = bold(format_exact(s.scenario.batch, "requests"))
-    queue, needed = _num(summary.queue_tokens), bold(f"{format_quantity(summary.needed_ratio, '')}×")
-    return f"A batch of {batch} queues {queue} tokens per expert, which would break even at a ratio of {needed}."
+    with_network = f" (batch {_num(total)} with {counted})" if math.isfinite(total) else ""
+    return f"{view.memory_name} catches up at batch {batch}, when {queue} tokens queue at each expert{with_network}. {network}"
 
 
 def advantage(s: Snapshot) -> str:

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from app.quantities import format_quantity
-from app.sentences import bold, share_text
+from app.sentences import bold, first_share, share_text
 from app.sessions import CAPACITY_TOKENS, IDLE, PREFIXES, SessionsView, duration
 from app.state import Snapshot
 from physics.conversation import LIMITS, cached_frac
@@ -54,10 +54,10 @@ def mix(s: Snapshot) -> str:
     energy = float(shares.loc["decode_attention":, "joules"].sum())
     time = f"{bold(share_text(decode))} of the machine time and " if math.isfinite(decode) else ""
     return (
-        f"{bold(share_text(midfills))} of requests are midfills, on more than {_tokens(view.chosen.prefix_limit_tokens)}, and "
-        f"{bold(share_text(float(shares.requests['midfill'])))} append at most {_tokens(view.chosen.large_limit_tokens)} to them; but the "
-        f"{bold(share_text(float(large.mean())))} that append more carry {bold(share_text(carried))} of the new tokens, "
-        f"{bold(share_text(float(added['midfill_large'])))} of all as midfills. "
+        f"{first_share(midfills)} of requests are midfills: they append to more than {_tokens(view.chosen.prefix_limit_tokens)} that "
+        f"are cached. {first_share(float(shares.requests['midfill']))} append at most {_tokens(view.chosen.large_limit_tokens)}. But "
+        f"the {bold(share_text(float(large.mean())))} of requests that bring more carry {bold(share_text(carried))} of all new tokens: "
+        f"{bold(share_text(float(added['midfill_large'])))} in large midfills, the rest in prompts with less in the cache. "
         f"Decode takes {time}{bold(share_text(energy))} of the joules."
     )
 
@@ -72,12 +72,12 @@ def density(s: Snapshot) -> str:
     typical = f"The median midfill appends {_tokens(new)} to {_tokens(prefix)}"
     at = _at_ridge(view, prefix, float(s.results["ridge_flops_per_byte"][REGIMES.index("midfill")]))
     if not math.isfinite(at):
-        return f"{typical}; filled alone, none below a million tokens would reach the ridge."
+        return f"{typical}. Filled alone, memory limits all of them: none below a million tokens would be limited by arithmetic."
     above = float((view.trace.new_tokens[fills] > at).mean())
     side = "above" if new > at else "below"
     return (
-        f"{typical}, {side} the {_tokens(at)} at which a fill alone reaches the ridge there; "
-        f"{bold(share_text(above))} of midfills append more than that."
+        f"{typical}, {side} the {_tokens(at)} from which arithmetic, not memory, limits a fill on its own (the ridge). "
+        f"{first_share(above)} of midfills append more than that."
     )
 
 
@@ -111,12 +111,12 @@ def _pays(s: Snapshot, measure: str, start: bool = True) -> str:
     if measure == "seconds" and not s.memory.fits:
         return "Seconds are withheld, for it does not fit the memory" if start else "seconds are withheld"
     result = s.sessions.payback(measure)
-    words = "In waiting and decode" if measure == "seconds" else "in joules"
+    words = "In seconds of waiting and decode" if measure == "seconds" else "in joules"
     amount = duration(abs(result.saved)) if measure == "seconds" else format_quantity(abs(result.saved), "J")
     if not result.repaid_at_turn:
         return f"{words} it does not pay: it costs {bold(amount)} more by the end"
     later = result.repaid_at_turn - result.spent_at_turn
-    when = "with the same turn" if later == 0 else f"after {bold(f'{later:,}')} more turn{'s' if later > 1 else ''}"
+    when = "within the same turn" if later == 0 else f"after {bold(f'{later:,}')} more turn{'s' if later > 1 else ''}"
     end = f"saves {bold(amount)}" if result.saved >= 0 else f"costs {bold(amount)} more"
     return f"{words} it pays {when} and {end} by the end"
 
@@ -180,7 +180,7 @@ def reuse(s: Snapshot) -> str:
         return "No turn of this trace follows another, so no context is ever used again."
     half = duration(float(idle["p50"]["idle_s"]))
     later = f"of those still idle after an hour {bold(share_text(hour))} do" if math.isfinite(hour) else "none is idle for an hour"
-    return f"{bold(share_text(now))} of contexts idle for a second are used again, half of the turns within {bold(half)}; {later}."
+    return f"{first_share(now)} of contexts idle for a second are used again, half of the turns within {bold(half)}; {later}."
 
 
 def working_set(s: Snapshot) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app import validation
 from app.quantities import DASH
-from app.sentences import bold, listed, share_text
+from app.sentences import bold, first_share, listed
 from app.state import Snapshot
 from physics.calibrated import ALL
 
@@ -15,11 +15,14 @@ def scatter(s: Snapshot) -> str:
     if table.empty:
         return "Nothing was measured for this choice: set a filter back to all."
     ratio = (table["measured_s"] / table["estimate_s"]).dropna()
-    shown = f"{bold(f'{len(table):,}')} of the sampled measurements{_where(s)}"
+    shown = f"{bold(f'{len(table):,}')} measurements{_where(s)}"
     if ratio.empty:
-        return f"{shown}; no estimate is fitted to them, only their bound is shown."
-    near = ((ratio > 1 / 1.35) & (ratio < 1.35)).mean()
-    return f"{shown}: {bold(share_text(float(near)))} lie within a third of an estimate that has not seen their model (dashed lines)."
+        return f"The picture shows {shown}. No estimate is fitted to them, so only their bound is drawn."
+    near = first_share(float(((ratio > 1 / 1.35) & (ratio < 1.35)).mean()))
+    return (
+        f"{near} of the {shown} drawn here lie within a third of their estimate (dashed lines), which was fitted without their model. "
+        "They are a sample of all rows."
+    )
 
 
 def _where(s: Snapshot) -> str:
@@ -36,10 +39,13 @@ def errors(_s: Snapshot) -> str:
     part_met = [name for name, part in judged.groupby("regime", sort=False) if name not in met and (part["median"] <= part["goal"]).any()]
     missed = [name for name, _ in judged.groupby("regime", sort=False) if name not in met and name not in part_met]
     met = ["TTFT where the stack is known" if name == "TTFT" else str(name) for name in met]
-    words = [f"Goals (upright bars) are met for {bold(listed([str(name) for name in met]))}"]
-    words += [f"with the model left out but not the machine for {bold(listed([str(name) for name in part_met]))}"] if part_met else []
-    words += [f"not for {bold(listed([str(name) for name in missed]))}"] if missed else []
-    return f"{'; '.join(words)}. Circles: model left out; diamonds: machine left out; hollow: one constant ratio per regime."
+    words = [f"The goals (upright bars) are met for {bold(listed([str(name) for name in met]))}."]
+    words += (
+        [f"For {bold(listed([str(name) for name in part_met]))} they are met on a new model, not on a new machine."] if part_met else []
+    )
+    words += [f"They are missed for {bold(listed([str(name) for name in missed]))}."] if missed else []
+    marks = "Circles: fitted without the model; diamonds: without the machine; hollow: one constant ratio per regime instead of a fit."
+    return f"{' '.join(words)} {marks}"
 
 
 def findings(s: Snapshot) -> str:
@@ -73,4 +79,4 @@ def coverage(_s: Snapshot) -> str:
     """How many measured rows were used."""
     table = validation.frame("calibration_coverage")
     fitted_rows, total = int(table.loc[table["outcome"] == "fitted", "rows"].sum()), int(table["rows"].sum())
-    return f"{bold(f'{fitted_rows:,}')} of {bold(f'{total:,}')} measured rows are fitted." if total else DASH
+    return f"{bold(f'{fitted_rows:,}')} of {bold(f'{total:,}')} measured rows went into the fits." if total else DASH
