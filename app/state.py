@@ -254,6 +254,11 @@ class Snapshot:
         return regime_arrays(self.scenario)
 
     @cached_property
+    def short_prefill(self) -> dict[str, np.ndarray]:
+        """The same if a prefill read only as many tokens as a midfill appends."""
+        return regime_arrays(self.scenario.replace(prompt_tokens=self.scenario.new_tokens))
+
+    @cached_property
     def memory(self) -> physics.StageMemory:
         """What one stage holds."""
         return physics.stage_memory(self.scenario)

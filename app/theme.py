@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 import holoviews as hv
 from bokeh.core.properties import value
-from bokeh.models import ColorMapper, CustomJSTickFormatter, FixedTicker, Grid, LogTicker, Model, Text
+from bokeh.models import ColorMapper, CustomJSTickFormatter, FixedTicker, LogTicker, Model, Text
 from bokeh.themes import Theme as BokehTheme
 
 from app.quantities import DASH, Unit, unit_of
@@ -205,7 +205,7 @@ def paint_frame(figure: Any, theme: Theme) -> None:
             axis_line_color=theme.rule, major_tick_line_color=theme.rule, minor_tick_line_color=None,
             major_label_text_color=theme.muted, axis_label_text_color=theme.muted,
         )  # fmt: skip
-    for grid in figure.select(Grid):
+    for grid in (*figure.xgrid, *figure.ygrid):
         grid.update(grid_line_color=theme.rule, grid_line_alpha=0.6, minor_grid_line_color=None)
 
 
