@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, TypedDict
 
 import param
-from panel.custom import Children, JSComponent
+from panel.custom import Children
+
+from app.quiet import QuietComponent, sheet
 
 _STATIC = Path(__file__).parent / "static"
 _CSS = (_STATIC / "shell.css").read_text(encoding="utf-8")
@@ -30,7 +32,7 @@ class File(NamedTuple):
     type: str = "text/plain;charset=utf-8"
 
 
-class BrowserPart(JSComponent):  # type: ignore[misc]  # panel carries no types
+class BrowserPart(QuietComponent):
     """What all components share: one style sheet, full width, and messages to callbacks."""
 
     __abstract = True
@@ -41,24 +43,6 @@ class BrowserPart(JSComponent):  # type: ignore[misc]  # panel carries no types
         params.setdefault("margin", 0)
         self._callbacks: dict[str, list[Callable[..., None]]] = {}
         super().__init__(**params)
-
-    def _param_change(self, *events: Any) -> None:
-        """Panel asks the design at every change for the style of the whole component; what this one says has none."""
-        if any(event.name in JSComponent.param for event in events):
-            super()._param_change(*events)
-            return
-        named = {event.name: event for event in events}
-        for ref, (model, _) in self._models.copy().items():
-            self._apply_update(named, {name: event.new for name, event in named.items()}, model, ref)
-
-    def _param_change(self, *events: Any) -> None:
-        """Panel asks the design at every change for the style of the whole component; what this one says has none."""
-        if any(event.name in JSComponent.param for event in events):
-            super()._param_change(*events)
-            return
-        named = {event.name: event for event in events}
-        for ref, (model, _) in self._models.copy().items():
-            self._apply_update(named, {name: event.new for name, event in named.items()}, model, ref)
 
     def _on(self, key: str, callback: Callable[..., None]) -> None:
         self._callbacks.setdefault(key, []).append(callback)
@@ -82,7 +66,7 @@ class BrowserPart(JSComponent):  # type: ignore[misc]  # panel carries no types
 class Headline(BrowserPart):
     """The strip of tiles on every page."""
 
-    tiles = param.List(doc="Tile dictionaries, six for one row at 1280 px.")
+    tiles = sheet("Tile dictionaries, six for one row at 1280 px.")
     _esm = esm("headline")
 
     def on_click(self, callback: Callable[[str], None]) -> None:
@@ -100,7 +84,7 @@ class TopBar(BrowserPart):
     presets = param.List(item_type=str, doc="Names of the presets.")
     preset = param.String(doc="The chosen preset; empty once anything was changed.")
     own_state = param.String(default="Own settings", doc="What the select shows when the state is no preset.")
-    actions = param.List(doc="Dictionaries with key, label, hint and, for switches, pressed.")
+    actions = sheet("Dictionaries with key, label, hint and, for switches, pressed.")
     narrow = param.Boolean(doc="Whether the window is too narrow for an open sidebar.")
     link_note = param.String(doc="Said when the link is copied: what it cannot carry; empty where it carries everything.")
     _esm = esm("topbar")
@@ -169,8 +153,8 @@ class CardHead(BrowserPart):
 class DataTable(BrowserPart):
     """A table whose cells can be asked for their derivation."""
 
-    columns = param.List(doc="Column dictionaries; the first one heads the rows.")
-    rows = param.List(doc="Row dictionaries.")
+    columns = sheet("Column dictionaries; the first one heads the rows.")
+    rows = sheet("Row dictionaries.")
     clickable = param.Boolean(default=True, doc="Whether cells are buttons.")
     _esm = esm("datatable")
 
@@ -201,7 +185,7 @@ class SidePanel(BrowserPart):
 
     shown = param.Boolean(doc="Whether it is open; Escape closes it from wherever the focus is, and gives the focus back.")
     title = param.String(doc="What is explained.")
-    blocks = param.List(doc="Block dictionaries, in order.")
+    blocks = sheet("Block dictionaries, in order.")
     _esm = esm("sidepanel")
 
     def on_close(self, callback: Callable[[], None]) -> None:

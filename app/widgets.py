@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import param
-from panel.custom import JSComponent
 
 from app.quantities import format_exact, format_quantity, parse_quantity
+from app.quiet import QuietComponent
 
 _STATIC = Path(__file__).parent / "static"
 _CSS = (_STATIC / "slider.css").read_text(encoding="utf-8")
@@ -64,7 +64,7 @@ def linear_stops(start: float, end: float, step: float) -> list[float]:
 
 
 # ------------------------------------------------------------------------------------------------------------------ slider
-class Slider(JSComponent):  # type: ignore[misc]  # panel carries no types
+class Slider(QuietComponent):
     """A slider over `stops` with a text field that takes any value between the ends.
 
     >>> slider = Slider(label="Batch size", unit="requests", stops=count_stops(1, 4096), value=8)

@@ -39,6 +39,7 @@ class Visitor:
             raise RuntimeError(f"{self.url} served no session")
         request = HTTPRequest(self.url.replace("http", "ws", 1) + "/ws", request_timeout=PATIENCE_S)
         self._socket = await websocket_connect(request, subprotocols=["bokeh", found[1]], max_message_size=1 << 28)
+        assert self._socket.protocol is not None  # it is connected
         self._socket.protocol.set_nodelay(True)  # as browsers do; else small messages wait 40 ms for one another
         await self._frame()
         await self._send("PULL-DOC-REQ", {})

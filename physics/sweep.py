@@ -12,6 +12,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -147,12 +148,13 @@ def _fill(evaluations: Iterable[Evaluation], count: int, progress: Progress | No
     chunks = ((one, start, min(start + CHUNK, one.grid.size)) for one in evaluations for start in range(0, one.grid.size, CHUNK))
     waiting: deque[tuple[Future[None], int]] = deque()
     done = 0
+    first = next(chunks, None)
+    if first is not None and first[2] - first[1] == count:
+        first[0].fill(*first[1:])  # threads would take longer to start
+        _tell(progress, count, count)
+        return
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        for one, start, stop in chunks:
-            if stop - start == count:
-                one.fill(start, stop)  # a thread would take longer to start
-                _tell(progress, count, count)
-                return
+        for one, start, stop in chain([first] if first else [], chunks):
             waiting.append((pool.submit(one.fill, start, stop), stop - start))
             if len(waiting) == IN_FLIGHT:
                 done = _finish(waiting, done, count, progress)

@@ -5,19 +5,21 @@ export function render({model}) {
   // A table without buttons must still be reachable to be scrolled by keyboard.
   const scroller = model.clickable ? {class: "tablewrap"} : {class: "tablewrap", tabindex: "0", role: "region", "aria-label": "Table"}
   const root = node("div", scroller, node("table", {}, head, body))
+  let columns = []
+  let rows = []
   let cells = []
   let shape = ""
 
   const build = () => {
-    head.replaceChildren(node("tr", {}, ...model.columns.map((column) => {
+    head.replaceChildren(node("tr", {}, ...columns.map((column) => {
       const heading = node("th", {scope: "col", title: column.hint, class: column.align}, column.label)
       if (column.unit) heading.append(node("span", {class: "unit"}, ` ${column.unit}`))
       return heading
     })))
-    cells = model.rows.map((row, i) => model.columns.map((column, j) => {
+    cells = rows.map((row, i) => columns.map((column, j) => {
       const cell = node(j ? "td" : "th", {class: column.align, scope: j ? null : "row"})
       const content = node(j && model.clickable ? "button" : "span", j && model.clickable ? {type: "button"} : {})
-      if (j && model.clickable) content.addEventListener("click", () => model.send_msg({row: model.rows[i].key, column: column.key}))
+      if (j && model.clickable) content.addEventListener("click", () => model.send_msg({row: rows[i].key, column: column.key}))
       cell.append(content)
       return {cell, content}
     }))
@@ -25,9 +27,11 @@ export function render({model}) {
   }
 
   const paint = () => {
-    const now = JSON.stringify([model.columns, model.rows.map((row) => row.key), model.clickable])
+    columns = JSON.parse(model.columns)
+    rows = JSON.parse(model.rows)
+    const now = model.columns + model.clickable + JSON.stringify(rows.map((row) => row.key))
     if (now !== shape) { build(); shape = now }
-    model.rows.forEach((row, i) => row.cells.forEach((text, j) => {
+    rows.forEach((row, i) => row.cells.forEach((text, j) => {
       const {cell, content} = cells[i][j]
       if (content.dataset.text !== text) { rich(content, text); content.dataset.text = text }
       if (j === 0) cell.style.setProperty("--swatch", row.color ? `var(--midfill-${row.color})` : "transparent")

@@ -4,8 +4,8 @@ export function render({model}) {
   const root = node("div", {class: "headline"}, list)
   let parts = []
 
-  const build = () => {
-    parts = model.tiles.map((tile) => {
+  const build = (tiles) => {
+    parts = tiles.map((tile) => {
       const ui = {label: node("span", {class: "label"}), number: node("span", {class: "number"}), unit: node("span", {class: "unit"}),
         kind: node("span"), note: node("div", {class: "note"})}
       const value = node("div", {class: "value"}, ui.number, ui.unit)
@@ -19,8 +19,9 @@ export function render({model}) {
   const put = (element, text) => { if (element.textContent !== text) element.textContent = text }
 
   const paint = () => {
-    if (parts.length !== model.tiles.length) build()
-    model.tiles.forEach((tile, i) => {
+    const tiles = JSON.parse(model.tiles)
+    if (parts.length !== tiles.length) build(tiles)
+    tiles.forEach((tile, i) => {
       const ui = parts[i]
       put(ui.label, tile.label)
       put(ui.number, tile.number)

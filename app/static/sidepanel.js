@@ -48,7 +48,7 @@ export function render({model}) {
     if (!root.contains(focused())) opener = focused()
     title.textContent = model.title
     title.hidden = !model.title
-    content.replaceChildren(...model.blocks.map(block))
+    content.replaceChildren(...JSON.parse(model.blocks).map(block))
   }
   model.on(["title", "blocks"], paint)
   paint()

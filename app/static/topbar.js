@@ -33,7 +33,7 @@ export function render({model}) {
   }
 
   const buttons = () => {
-    actions.replaceChildren(...model.actions.map(({key, label, hint, pressed}) => {
+    actions.replaceChildren(...JSON.parse(model.actions).map(({key, label, hint, pressed}) => {
       const button = node("button", {type: "button", class: "action", title: hint, "aria-pressed": pressed == null ? null : String(pressed)}, label)
       button.addEventListener("click", () => {
         if (key === "copy") return copy()

@@ -1,0 +1,40 @@
+"""What makes our own components cheap to change: a slider step changes a dozen of their texts, and the picture waits for it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import param
+from panel.custom import JSComponent
+
+
+class _Sheet(param.List):  # type: ignore[misc]  # param carries no types here
+    """Of a plain list Bokeh would visit every word three times at each change."""
+
+
+def sheet(doc: str) -> Any:
+    """A parameter for a list of plain dictionaries, which reach the browser as one JSON text."""
+    return _Sheet(doc=doc)
+
+
+class QuietComponent(JSComponent):  # type: ignore[misc]  # panel carries no types
+    """A component whose own parameters go straight to its model."""
+
+    __abstract = True
+
+    def _process_param_change(self, params: dict[str, Any]) -> dict[str, Any]:
+        return self._as_sent(super()._process_param_change(params))
+
+    def _as_sent(self, params: dict[str, Any]) -> dict[str, Any]:
+        return {name: json.dumps(value) if isinstance(self.param[name], _Sheet) else value for name, value in params.items()}
+
+    def _param_change(self, *events: Any) -> None:
+        """Panel asks the design at every change for the style of the whole component; what this one says has none."""
+        if any(event.name in JSComponent.param for event in events):
+            super()._param_change(*events)
+            return
+        named = {event.name: event for event in events}
+        sent = self._as_sent({name: event.new for name, event in named.items()})
+        for ref, (model, _) in self._models.copy().items():
+            self._apply_update(named, dict(sent), model, ref)
