@@ -37,21 +37,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the report; 2 with one sentence where the state or the file cannot be used."""
-    from app.report.page import opened
+    from app.report.apart import collected_later
 
     start = time.monotonic()
     try:
         _check_writable(arguments.output)
-        snapshots, notices = opened(arguments.preset, arguments.state)
+        with collected_later():
+            notices = _written(arguments)
     except (ValueError, KeyError) as problem:
         print(f"report: {problem.args[0]}", file=sys.stderr)
         return 2
-    write(arguments.output, *snapshots, notices=notices, command=command(arguments))
     for notice in notices:
         print(f"report: {notice}", file=sys.stderr)
     size = arguments.output.stat().st_size / 1e6
     print(f"{arguments.output}: {size:.2f} MB in {time.monotonic() - start:.1f} s")
     return 0
+
+
+def _written(arguments: argparse.Namespace) -> list[str]:
+    """Write the report of a command line; the notices about its states."""
+    from app.report.page import opened
+
+    snapshots, notices = opened(arguments.preset, arguments.state)
+    write(arguments.output, *snapshots, notices=notices, command=command(arguments))
+    return notices
 
 
 def _check_writable(path: Path) -> None:

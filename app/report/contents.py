@@ -131,10 +131,10 @@ def shown(snapshot: Snapshot) -> list[Figure]:
     return [figure for figure in FIGURES if figure.when(snapshot)]
 
 
-def empty(label: str, snapshot: Snapshot) -> bool:
-    """Whether an element shows nothing in any state of a report: no slider leaves a trail, nothing is pinned, estimates are off."""
-    off = {"trail": True, "ghost": snapshot.pinned is None, "estimate": snapshot.scenario.efficiencies is None}
-    return off.get(label.partition(" ")[0], False)
+def empty(s: Snapshot) -> set[str]:
+    """First words of the elements that show nothing in any state of a report: no slider leaves a trail; what is pinned, estimates."""
+    off = {"trail": True, "ghost": s.pinned is None, "estimate": s.scenario.efficiencies is None}
+    return {word for word, is_off in off.items() if is_off}
 
 
 def tile_texts(s: Snapshot) -> Texts:

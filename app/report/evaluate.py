@@ -17,6 +17,7 @@ from app.report.contents import ALL, STEP, Figure
 from app.report.grid import SLIDERS, Grid, Place
 from app.report.tables import Pack, column, sentence, texts, words
 from app.state import Snapshot
+from physics.regimes import BOUNDS
 
 Named = Mapping[tuple[str, ...], Any]
 """("figure", key, element, column) → values, or ("text", key) → a text."""
@@ -38,17 +39,23 @@ class Job(NamedTuple):
         return tuple(name for name in SLIDERS if name in self.over or name in self.extra_over)
 
 
-def figure_columns(figure: Figure, s: Snapshot) -> dict[tuple[str, ...], Any]:
-    """Every changing column of a picture, its limits among them; a scalar is a column of one."""
-    columns = {label: part for label, part in figure.picture.columns(s).items() if not contents.empty(label, s)}
+def figure_values(figure: Figure, s: Snapshot) -> dict[tuple[str, ...], Any]:
+    """Every changing column of a picture as the picture gives it, its limits among them."""
+    empty = contents.empty(s)
     found: dict[tuple[str, ...], Any] = {
-        ("figure", figure.key, label, name): prepared(v if np.ndim(v) else [v])
-        for label, part in columns.items()
-        for name, v in part.items()
+        ("figure", figure.key, label, name): values
+        for label, part in figure.picture.columns(s).items()
+        if label.partition(" ")[0] not in empty
+        for name, values in part.items()
     }
     if figure.picture.limits is not None:
-        found["figure", figure.key, *LIMITS] = prepared(figure.picture.limits(s))
+        found["figure", figure.key, *LIMITS] = figure.picture.limits(s)
     return found
+
+
+def figure_columns(figure: Figure, s: Snapshot) -> dict[tuple[str, ...], Any]:
+    """The same as the page holds them: float32, or lists of texts; a scalar is a column of one."""
+    return {key: prepared(values if np.ndim(values) else [values]) for key, values in figure_values(figure, s).items()}
 
 
 def tile_texts(s: Snapshot) -> Named:
@@ -80,11 +87,11 @@ def jobs(grid: Grid) -> Iterator[Job]:
 
 
 def _without(figure: Figure, labels: set[str]) -> Callable[[Snapshot], Named]:
-    return lambda s: {key: values for key, values in figure_columns(figure, s).items() if key[2] not in labels}
+    return lambda s: {key: values for key, values in figure_values(figure, s).items() if key[2] not in labels}
 
 
 def _only(figure: Figure, label: str) -> Callable[[Snapshot], Named]:
-    return lambda s: {key: values for key, values in figure_columns(figure, s).items() if key[2] == label}
+    return lambda s: {key: values for key, values in figure_values(figure, s).items() if key[2] == label}
 
 
 def evaluated(grid: Grid, todo: Sequence[Job]) -> Iterator[tuple[list[Named], np.ndarray]]:
@@ -122,9 +129,10 @@ def tables(grid: Grid, part: int) -> tuple[dict[str, Any], Pack]:
             values = [one[key] for one in made]
             if key[0] == "text":
                 manifest["texts"][key[1]] = sentence(pack, values, which)
-            else:
-                table = texts(pack, values, which) if isinstance(values[0], list) else column(pack, np.stack(values), which)
-                manifest["figures"].setdefault(key[1], []).append({"element": key[2], "column": key[3], **table})
+                continue
+            worded = np.asarray(values[0]).dtype.kind in "OUS"
+            table = texts(pack, values, which) if worded else column(pack, np.array(values, np.float32).reshape(len(values), -1), which)
+            manifest["figures"].setdefault(key[1], []).append({"element": key[2], "column": key[3], **table})
     return manifest, pack
 
 
@@ -142,6 +150,7 @@ def cell_tables(grid: Grid, pack: Pack) -> dict[str, Any]:
 def _cell(results: Mapping[str, np.ndarray], i: int, name: str, places: np.ndarray, pack: Pack) -> dict[str, Any]:
     inputs = contents.cell_inputs(results, i, name)
     _, firsts, which = np.unique(inputs, axis=0, return_index=True, return_inverse=True)
-    said = [cell_text({key: values[first] for key, values in results.items()}, i, name) for first in firsts]
+    asked = ("flops", "bound_index", *(f"{resource}_frac" for resource in BOUNDS)) if name == "bound" else (name,)
+    said = [cell_text({key: results[key][first] for key in asked}, i, name) for first in firsts]
     table = {"text": words(pack, said, which.reshape(places.shape))}
     return table if name == "bound" else table | {"number": column(pack, inputs, places)}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import product
 from typing import Any
@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from app.quantities import format_exact
-from app.state import AXES, Choices, Snapshot
-from physics.memory import memory_parts, stage_memory_of
+from app.state import AXES, Choices, Snapshot, depth_values
+from physics.memory import StageMemory, memory_parts, stage_memory_of
 from physics.regimes import COLUMNS
+from physics.scenario import Scenario
 from physics.sweep import sweep_arrays
-from physics.turn import mean_context_tokens, turn_of
+from physics.turn import Turn, mean_context_tokens, turn_of
 
 SLIDERS = ("context_tokens", "batch", "kv_bytes_per_token", "pipeline_depth")
 Place = tuple[int, ...]
@@ -67,37 +68,63 @@ class Slider:
         return [format_exact(stop, AXES[self.name][2]) for stop in self.stops]
 
 
-@dataclass(frozen=True)
 class GridSnapshot(Snapshot):
-    """A state of a grid; those along the crossover's axis share its curves and crossings, worked out once."""
+    """A state of a grid: what the grid worked out for all states at once is taken from there."""
 
-    shared: dict[str, Any] = field(default_factory=dict)
+    grid: Grid
+    place: Place
 
-    def _once(self, name: str, make: Callable[[], Any]) -> Any:
-        if name not in self.shared:
-            self.shared[name] = make()
-        return self.shared[name]
+    @cached_property
+    def results(self) -> dict[str, np.ndarray]:
+        """As for any snapshot, likewise all that follows."""
+        return {name: values[self.place] for name, values in self.grid.results.items()}
+
+    @cached_property
+    def short_prefill(self) -> dict[str, np.ndarray]:
+        return {name: values[self.place] for name, values in self.grid.short_prefill.items()}
+
+    @cached_property
+    def memory(self) -> StageMemory:
+        return stage_memory_of(self.scenario, {name: float(values[self.place]) for name, values in self.grid.memory.items()})
+
+    @cached_property
+    def turn(self) -> Turn:
+        return turn_of(self.scenario, self.results, {name: values[self.place] for name, values in self.grid.later.items()})
+
+    @cached_property
+    def axis_values(self) -> np.ndarray:
+        return self.grid.axis_values
 
     @cached_property
     def curves(self) -> dict[str, np.ndarray]:
-        """The chosen quantity along the chosen axis, [sample, regime]; no other column is kept, there are many states."""
-        axes: dict[str, Any] = {self.choices.axis: self.axis_values}
-        return dict(self._once("curves", lambda: sweep_arrays(self.scenario, columns=(self.choices.quantity,), **axes)))
+        at = along(self.choices.axis, self.place)
+        return {name: values[at] for name, values in self.grid.curves.items()}
 
     @cached_property
     def crossings(self) -> list[dict[str, Any]]:
-        """As for any snapshot."""
-        return list(self._once("crossings", lambda: _CROSSINGS.func(self)))
+        known, at = self.grid.crossings, along(self.choices.axis, self.place)
+        if at not in known:
+            known[at] = _CROSSINGS.func(self)
+        return known[at]
 
-
-def _moved(frozen: Any, values: Mapping[str, Any]) -> Any:
-    """A frozen dataclass with some fields changed; every stop passed the checks of a sweep, so they are not repeated per state."""
-    moved = object.__new__(type(frozen))
-    vars(moved).update({field.name: getattr(frozen, field.name) for field in fields(frozen)}, **values)
-    return moved
+    @cached_property
+    def depths(self) -> dict[str, np.ndarray]:
+        at = along("pipeline_depth", self.place)
+        return {name: values[at] for name, values in self.grid.depths.items()}
 
 
 _CROSSINGS: Any = vars(Snapshot)["crossings"]
+
+
+def _fields_of(frozen: Any) -> dict[str, Any]:
+    return {field.name: getattr(frozen, field.name) for field in fields(frozen)}
+
+
+def _made(kind: Any, values: Mapping[str, Any]) -> Any:
+    """A frozen dataclass of these fields; every stop passed the checks of a sweep, so they are not repeated per state."""
+    made = object.__new__(kind)
+    vars(made).update(values)
+    return made
 
 
 class Grid:
@@ -109,10 +136,9 @@ class Grid:
         self.sliders = tuple(self._slider(name) for name in SLIDERS)
         self.shape = tuple(len(slider.stops) for slider in self.sliders)
         self.present: Place = tuple(slider.present for slider in self.sliders)
-        self._kept = {field.name: getattr(self.opening, field.name) for field in fields(Snapshot)}
         self._own_kv = float(self.scenario.model.kv_bytes_per_token(self.scenario.kv_dtype))
-        self._follows = self.choices.kv_bytes_per_token is None or not self._own_kv
-        self._curves: dict[Place, dict[str, Any]] = {}
+        self._opening, self._choices, self._scenario = map(_fields_of, (self.opening, self.choices, self.scenario))
+        self.crossings: dict[Place, list[dict[str, Any]]] = {}
 
     def _slider(self, name: str) -> Slider:
         s = self.scenario
@@ -135,33 +161,78 @@ class Grid:
                 note = f"The model was published for {format_exact(float(s.model.max_context), 'tokens')}."
         return Slider(name, stops, stops.index(now), note)
 
-    # ------------------------------------------------------------------------------------------------------------- states
+    @cached_property
+    def _stops(self) -> tuple[tuple[float | None, ...], ...]:
+        """The stops of each slider as choices."""
+        return tuple(tuple(self._chosen(slider.name, stop) for stop in slider.stops) for slider in self.sliders)
+
+    def _chosen(self, name: str, stop: float) -> float | None:
+        """A stop as a choice: whole numbers, and None for the model's own bytes per token."""
+        if name != "kv_bytes_per_token":
+            return int(stop)
+        follows = self.choices.kv_bytes_per_token is None or not self._own_kv
+        return None if stop == self._own_kv and follows else stop
+
+    # -------------------------------------------------------------------------------------------------------- evaluations
+    def _axes(self, but: str = "") -> dict[str, Any]:
+        """The sliders that have stops to move to, as axes of a sweep."""
+        return {slider.name: slider.stops for slider in self.sliders if len(slider.stops) > 1 and slider.name != but}
+
+    def _swept(self, columns: str | tuple[str, ...], axes: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        return sweep_arrays(self.scenario, columns=columns, **axes)
+
     @cached_property
     def results(self) -> dict[str, np.ndarray]:
         """Every column of `regimes` at every state, [four sliders, regime]: the one evaluation all tables come from."""
-        axes: dict[str, Any] = {slider.name: slider.stops for slider in self.sliders if len(slider.stops) > 1}
-        arrays = sweep_arrays(self.scenario, columns="all", **axes)
+        arrays = self._swept("all", self._axes())
         return {name: arrays[name].reshape(*self.shape, -1) for name in (*COLUMNS, "bound_index", "fits")}
 
     @cached_property
-    def memory(self) -> dict[str, np.ndarray]:
-        """Parts of a stage's memory at every state."""
-        moving = [slider for slider in self.sliders if len(slider.stops) > 1]
-        stops = np.meshgrid(*(slider.stops for slider in moving), indexing="ij", sparse=True)
-        parts = memory_parts(self.scenario, **{slider.name: values for slider, values in zip(moving, stops, strict=True)})
-        lengths = [len(slider.stops) for slider in moving]
-        return {name: np.broadcast_to(values, lengths).reshape(self.shape) for name, values in parts.items()}
+    def short_prefill(self) -> dict[str, np.ndarray]:
+        """Cache traffic where a prefill reads as many tokens as a midfill appends."""
+        short = self.scenario.replace(prompt_tokens=self.scenario.new_tokens)
+        return {"kv_bytes": sweep_arrays(short, columns="kv_bytes", **self._axes())["kv_bytes"].reshape(*self.shape, -1)}
 
     @cached_property
     def later(self) -> dict[str, np.ndarray]:
         """Seconds and joules at the mean context of a turn's decode, for its energy."""
-        stops: dict[str, Any] = {slider.name: slider.stops for slider in self.sliders if len(slider.stops) > 1}
-        ahead = mean_context_tokens(self.scenario) - self.scenario.context_tokens
-        if "context_tokens" in stops:
-            stops["context_tokens"] = tuple(stop + ahead for stop in stops["context_tokens"])
-        arrays = sweep_arrays(self.scenario, columns=("roofline_s", "energy_j"), **stops)
+        axes, ahead = self._axes(), mean_context_tokens(self.scenario) - self.scenario.context_tokens
+        if "context_tokens" in axes:
+            axes["context_tokens"] = tuple(stop + ahead for stop in axes["context_tokens"])
+        arrays = self._swept(("roofline_s", "energy_j"), axes)
         return {name: arrays[name].reshape(*self.shape, -1) for name in ("roofline_s", "energy_j")}
 
+    @cached_property
+    def memory(self) -> dict[str, np.ndarray]:
+        """Parts of a stage's memory at every state."""
+        axes = self._axes()
+        stops = np.meshgrid(*axes.values(), indexing="ij", sparse=True)
+        parts = memory_parts(self.scenario, **dict(zip(axes, stops, strict=True)))
+        lengths = [len(values) for values in axes.values()]
+        return {name: np.broadcast_to(values, lengths).reshape(self.shape) for name, values in parts.items()}
+
+    def _lines(self, column: str, axis: str, values: np.ndarray) -> dict[str, np.ndarray]:
+        """One column, and whether it fits, along one axis at every state but for that axis' own slider, [four sliders, sample, regime]."""
+        arrays = self._swept((column,), self._axes(but=axis) | {axis: values})
+        lengths = [1 if name == axis else length for name, length in zip(SLIDERS, self.shape, strict=True)]
+        return {name: arrays[name].reshape(*lengths, len(values), -1) for name in (column, "fits")}
+
+    @cached_property
+    def axis_values(self) -> np.ndarray:
+        """Samples of the crossover's axis."""
+        return self.opening.axis_values
+
+    @cached_property
+    def curves(self) -> dict[str, np.ndarray]:
+        """The chosen quantity along the chosen axis."""
+        return self._lines(self.choices.quantity, self.choices.axis, self.axis_values)
+
+    @cached_property
+    def depths(self) -> dict[str, np.ndarray]:
+        """Seconds along the pipeline depth."""
+        return self._lines("roofline_s", "pipeline_depth", depth_values(self.scenario))
+
+    # ------------------------------------------------------------------------------------------------------------- states
     def fits(self, place: Place) -> bool:
         """Whether the memory holds the state."""
         return bool(self.results["fits"][place][0])
@@ -173,23 +244,20 @@ class Grid:
 
     def at(self, place: Place) -> Choices:
         """Choices of a state."""
-        values: dict[str, Any] = {slider.name: slider.stops[i] for slider, i in zip(self.sliders, place, strict=True)}
-        kv, own = values["kv_bytes_per_token"], self._own_kv
-        values = {name: int(value) for name, value in values.items() if name != "kv_bytes_per_token"}
-        moved: Choices = _moved(self.choices, values | {"kv_bytes_per_token": None if kv == own and self._follows else kv})
-        return moved
+        made: Choices = _made(Choices, self._choices | self._moved(place))
+        return made
+
+    def _moved(self, place: Place) -> dict[str, Any]:
+        return {name: stops[i] for name, stops, i in zip(SLIDERS, self._stops, place, strict=True)}
 
     def snapshot(self, place: Place) -> Snapshot:
         """The snapshot of a state, its results taken from the one evaluation."""
-        choices = self.at(place)
-        along = tuple(-1 if name == self.choices.axis else at for name, at in zip(SLIDERS, place, strict=True))
-        own = {
-            "choices": choices,
-            "scenario": _moved(self.scenario, {name: getattr(choices, name) for name in SLIDERS}),
-            "shared": self._curves.setdefault(along, {}),
-        }
-        s = GridSnapshot(**self._kept | own)
-        vars(s)["results"] = {name: values[place] for name, values in self.results.items()}
-        vars(s)["memory"] = stage_memory_of(s.scenario, {name: float(values[place]) for name, values in self.memory.items()})
-        vars(s)["turn"] = turn_of(s.scenario, s.results, {name: values[place] for name, values in self.later.items()})
-        return s
+        moved = self._moved(place)
+        own = {"choices": _made(Choices, self._choices | moved), "scenario": _made(Scenario, self._scenario | moved)}
+        made: GridSnapshot = _made(GridSnapshot, self._opening | own | {"grid": self, "place": place})
+        return made
+
+
+def along(axis: str, place: Place) -> Place:
+    """The place with the slider of an axis at its first stop: where lines along that axis are kept."""
+    return tuple(0 if name == axis else at for name, at in zip(SLIDERS, place, strict=True))

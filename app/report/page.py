@@ -5,31 +5,24 @@ from __future__ import annotations
 import datetime
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import holoviews as hv
-from bokeh.document import Document
-from bokeh.embed.util import standalone_docs_json_and_render_items
-from bokeh.resources import Resources
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 import physics
 from app import headline, recipe, sentences
 from app.chosen_parts import link_gaps
-from app.live import Drawn, drawn
-from app.picture import Picture
 from app.quantities import format_quantity
 from app.regimes_table import table_columns, table_rows
 from app.report import MOST_STATES, contents, provenance
-from app.report.apart import start
+from app.report.apart import collected_later, start
 from app.report.contents import FIGURES, Figure
 from app.report.evaluate import PARTS, tables
 from app.report.grid import Grid
 from app.state import OPENING, Choices, Explorer, Snapshot, from_query
-from app.theme import DARK, HUES, LIGHT, Theme, bokeh_theme, dark_colors
+from app.theme import DARK, HUES, LIGHT, Theme
 from physics import catalog
 from physics.catalog import glossary, presets
 
@@ -55,80 +48,27 @@ def html(snapshots: Sequence[Snapshot], notices: Sequence[str] = (), command: st
     """The whole file. The states are computed in processes of their own while this one draws."""
     if not 1 <= len(snapshots) <= MOST_STATES:
         raise ValueError(f"report: {len(snapshots)} states were given; one to {MOST_STATES} stand side by side")
+    with collected_later():
+        return _html(snapshots, notices, command)
+
+
+def _html(snapshots: Sequence[Snapshot], notices: Sequence[str], command: str) -> str:
     for snapshot in snapshots:
         _ = snapshot.results  # the kernels are loaded before processes part
     working = [[start(packed, snapshot, part) for part in range(PARTS)] for snapshot in snapshots]
-    hv.extension("bokeh")
-    figures = [{figure.key: _drawn(figure, snapshot, i) for figure in contents.shown(snapshot)} for i, snapshot in enumerate(snapshots)]
+    from app.report import drawing  # Panel and HoloViews are loaded while the others work
+
+    groups = drawing.drawings(snapshots)
+    wired = [{key: drawing.wiring(made) for key, made in group.items()} for group in groups]
     packs = [[work.result() for work in parts] for parts in working]
-    states = [
-        _state(i, snapshot, group, packs[i], len(snapshots)) for i, (snapshot, group) in enumerate(zip(snapshots, figures, strict=True))
-    ]
-    return str(
-        _template().render(
-            **_variables(snapshots, states, notices, command), **_plots([one.figure for group in figures for one in group.values()])
-        )
-    )
-
-
-def _plots(figures: Sequence[Any]) -> dict[str, Any]:
-    """BokehJS itself and the figures as its documents; nothing else that other packages registered with Bokeh."""
-    document = Document(theme=bokeh_theme())
-    with document.models.freeze():
-        for figure in figures:
-            document.add_root(figure)
-    # Callbacks of the live view stay behind in the figures: a file has no Python to call.
-    docs, items = standalone_docs_json_and_render_items(figures, suppress_callback_warning=True)
-    library = Resources(mode="inline", components=["bokeh"]).js_raw
-    return {
-        "library": [Markup(text) for text in library],
-        "docs": docs,
-        "items": [item.to_json() for item in items],
-        "places": dict(_places(items)),
-    }
-
-
-def _places(items: Sequence[Any]) -> Iterable[tuple[str, str]]:
-    """Id of the place in the page of each figure, by the figure's id."""
-    return ((root.id, root.elementid) for item in items for root in item.roots)
+    states = [_state(i, snapshot, wired[i], packs[i], len(snapshots)) for i, snapshot in enumerate(snapshots)]
+    return str(_template().render(**_variables(snapshots, states, notices, command), **drawing.plots(groups)))
 
 
 def packed(snapshot: Snapshot, part: int) -> str:
     """One part of the tables of a snapshot's grid, as the text of a script tag."""
     manifest, pack = tables(Grid(snapshot), part)
     return pack.text(manifest)
-
-
-# ------------------------------------------------------------------------------------------------------------------ figures
-def _drawn(figure: Figure, snapshot: Snapshot, i: int) -> Drawn:
-    made = drawn(_lean(figure.picture), snapshot)
-    made.figure.update(
-        sizing_mode="stretch_width", height=figure.picture.min_height, min_height=None, output_backend="canvas", name=f"{figure.key} {i}"
-    )
-    return made
-
-
-def _lean(picture: Picture[Snapshot]) -> Picture[Snapshot]:
-    """The picture without the elements that stay empty in a report: they cost drawing and painting all the same."""
-
-    def build(s: Snapshot) -> Any:
-        whole = picture.build(s)
-        return whole.clone([(key, element) for key, element in whole.data.items() if not contents.empty(element.label, s)])
-
-    def columns(s: Snapshot) -> Any:
-        return {label: part for label, part in picture.columns(s).items() if not contents.empty(label, s)}
-
-    return replace(picture, build=build, columns=columns)
-
-
-def _wiring(made: Drawn) -> dict[str, Any]:
-    """What the script finds of a figure by id: sources and marks by element, and each colour in both themes."""
-    return {
-        "id": made.figure.id,
-        "sources": {label: source.id for label, source in made.sources.items()},
-        "marks": {label: mark.id for label, mark in made.marks.items()},
-        "colors": [[model.id, *rest] for model, *rest in dark_colors(made.figure)],
-    }
 
 
 # -------------------------------------------------------------------------------------------------------------------- texts
@@ -138,7 +78,7 @@ def rich(text: str) -> Markup:
     return Markup("").join(Markup("<b>{}</b>").format(part) if i % 2 else part for i, part in enumerate(parts))
 
 
-def _state(i: int, snapshot: Snapshot, group: Mapping[str, Drawn], packs: Sequence[str], count: int) -> dict[str, Any]:
+def _state(i: int, snapshot: Snapshot, wired: Mapping[str, Any], packs: Sequence[str], count: int) -> dict[str, Any]:
     """One state as the template shows it."""
     s, words = snapshot.scenario, glossary()
     grid, said = Grid(snapshot), {figure.key: figure.sentence(snapshot) for figure in contents.shown(snapshot)}
@@ -151,9 +91,9 @@ def _state(i: int, snapshot: Snapshot, group: Mapping[str, Drawn], packs: Sequen
         "index": i, "letter": LETTERS[i] if count > 1 else "", "name": state_name(snapshot), "facts": facts(snapshot), "sliders": sliders,
         "tiles": headline.tiles(snapshot), "tone": "" if snapshot.memory.fits else "bad", "beyond": contents.mark_texts(snapshot)["beyond"],
         "sentences": {key: rich(text) for key, text in said.items()} | {"table": rich(sentences.table(snapshot))},
-        "roots": {key: made.figure.id for key, made in group.items()}, "rows": table_rows(snapshot),
+        "roots": {key: one["id"] for key, one in wired.items()}, "rows": table_rows(snapshot),
         "assumptions": provenance.assumptions(snapshot), "sources": provenance.used_sources(s), "lines": recipe.table_lines(snapshot),
-        "packs": packs, "wiring": {"figures": {key: _wiring(made) for key, made in group.items()}, "sliders": sliders},
+        "packs": packs, "wiring": {"figures": wired, "sliders": sliders},
     }  # fmt: skip
 
 

@@ -50,14 +50,13 @@ class Pack:
 def _numbered(keys: Iterable[Hashable]) -> tuple[np.ndarray, np.ndarray]:
     """Where each different key appears first, in order of appearance, and the number of each key given one."""
     seen: dict[Hashable, int] = {}
-    firsts: list[int] = []
-    numbers = []
-    for place, key in enumerate(keys):
-        number = seen.setdefault(key, len(seen))
-        if number == len(firsts):
-            firsts.append(place)
-        numbers.append(number)
-    return np.array(firsts, np.int64), np.array(numbers, np.int64)
+    numbers = np.array([seen.setdefault(key, len(seen)) for key in keys], np.int64)
+    return np.flatnonzero(np.diff(np.maximum.accumulate(numbers), prepend=-1)), numbers
+
+
+def _bytes_of(rows: np.ndarray) -> list[bytes]:
+    """Each row as a key."""
+    return list(rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel().tolist())
 
 
 def column(pack: Pack, rows: np.ndarray, which: np.ndarray) -> dict[str, Any]:
@@ -67,7 +66,7 @@ def column(pack: Pack, rows: np.ndarray, which: np.ndarray) -> dict[str, Any]:
     length 1 along sliders that cannot matter.
     """
     rows = np.ascontiguousarray(rows, np.float32)
-    kept, numbers = _numbered(row.tobytes() for row in rows)
+    kept, numbers = _numbered(_bytes_of(rows))
     order, table = _indexed(pack, numbers[which])
     return {"rows": pack.add(rows[kept][order], "f4"), "width": int(rows.shape[1]), **table}
 
@@ -78,7 +77,7 @@ def texts(pack: Pack, rows: Sequence[Sequence[str]], which: np.ndarray) -> dict[
         return words(pack, [row[0] for row in rows], which)
     dictionary: dict[str, int] = {}
     codes = np.array([[dictionary.setdefault(text, len(dictionary)) for text in row] for row in rows], np.uint32)
-    kept, numbers = _numbered(row.tobytes() for row in codes)
+    kept, numbers = _numbered(_bytes_of(codes))
     order, table = _indexed(pack, numbers[which])
     return {"words": list(dictionary), "rows": pack.ids(codes[kept][order]), "width": int(codes.shape[1]), **table}
 
