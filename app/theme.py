@@ -146,9 +146,14 @@ def _swaps(target: str) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def _swap(model: Model, name: str, table: Mapping[str, str]) -> None:
-    value = getattr(model, name, None)
-    if isinstance(value, str) and value.upper() in table and value.upper() != table[value.upper()].upper():
-        setattr(model, name, table[value.upper()])
+    shown = _plain(getattr(model, name, None))
+    if isinstance(shown, str) and shown.upper() in table and shown.upper() != table[shown.upper()].upper():
+        setattr(model, name, table[shown.upper()])
+
+
+def _plain(given: Any) -> Any:
+    """The colour itself: a copied figure holds it as a constant `Value`."""
+    return given.value if isinstance(given, Value) else given
 
 
 SHADES: Final = "shades "
@@ -178,11 +183,11 @@ def recolor(figure: Model, theme: Theme) -> None:
 def dark_colors(figure: Model) -> list[tuple[Model, str, str, str]]:
     """(model, property, light colour, dark colour) of everything that `recolor` would change in a figure drawn in the light theme."""
     lines, texts = _swaps(DARK.name)
-    found: list[tuple[Model, str, str, str]] = []
+    found: list[tuple[Model, str, Any, Any]] = []
     for model in figure.references():
         kind: Any = type(model)
         for name in _colors_of(kind):
-            value = getattr(model, name, None)
+            value = _plain(getattr(model, name, None))
             if isinstance(value, str):
                 goal = (texts if "text_" in name else lines).get(value.upper(), value)
                 found += [(model, name, value, goal)] if goal.upper() != value.upper() else []

@@ -6,8 +6,11 @@ import subprocess
 
 import holoviews as hv
 import pytest
+from bokeh.models import Scatter, Text
 
+from app.picture import Picture
 from app.quantities import format_quantity
+from app.stencil import stencil
 from app.theme import (
     DARK,
     HUES,
@@ -68,6 +71,16 @@ def test_recolouring_there_and_back_changes_nothing():
     assert all(contrast(colour, DARK.surface) >= 3 for colour in dark)
     recolor(figure, LIGHT)
     assert colours() == light
+
+
+def test_texts_and_points_of_a_copied_picture_are_legible_in_the_dark():
+    """Bokeh reads a copied colour as a constant `Value`, where one set by hand is a plain string."""
+    parts = [hv.Labels((0, 1, "x"), label="a").opts(text_color=ink("muted")), hv.Points([(1, 1)], label="b").opts(color=line("text"))]
+    copy = stencil(Picture(lambda _: hv.Overlay(parts).opts(shared_options()), lambda _: {}), None).copy()
+    recolor(copy, DARK)
+    shown = [glyph.text_color for glyph in copy.select(Text)] + [glyph.fill_color for glyph in copy.select(Scatter)]
+    assert len(shown) >= 2
+    assert all(contrast(colour, DARK.surface) >= 3 for colour in shown)
 
 
 def test_axis_limits_are_whole_decades():

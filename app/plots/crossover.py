@@ -12,7 +12,7 @@ import numpy as np
 from app.axes import AXES, QUANTITIES, SAMPLES
 from app.picture import AxisNames, Columns, Limits, Picture
 from app.plots.labels import NAMES, kept_inside, spread
-from app.plots.marks import cursor, curve, hatched, points, texts
+from app.plots.marks import cursor, curve, decades_of, hatched, points, texts
 from app.quantities import format_quantity
 from app.state import Snapshot
 from app.theme import GHOST_ALPHA, shared_options, tick_formatter
@@ -116,8 +116,8 @@ def build(s: Snapshot) -> hv.Overlay:
     parts += [texts(data[f"name {name}"], f"name {name}", name, text_align="left") for name in REGIMES]
     parts.append(cursor(data["cursor"], "cursor"))
     frame = shared_options(
-        min_height=360, logx=True, logy=True, xlim=box[:2], ylim=box[2:], xlabel=names.x, ylabel=names.y,
-        xformatter=tick_formatter(names.x_unit), yformatter=tick_formatter(names.y_unit),
+        min_height=360, hooks=[decades_of("line prefill")], logx=True, logy=True, xlim=box[:2], ylim=box[2:],
+        xlabel=names.x, ylabel=names.y, xformatter=tick_formatter(names.x_unit), yformatter=tick_formatter(names.y_unit),
     )  # fmt: skip
     return hv.Overlay(parts).opts(frame)
 

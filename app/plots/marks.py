@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import holoviews as hv
+from bokeh.models import CustomJSTicker
 
 from app.theme import ink, line
 
@@ -40,3 +41,24 @@ def hatched(data: Mapping[str, Any], label: str) -> hv.Rectangles:
 def _hatch(plot: Any, _element: Any) -> None:
     """HoloViews does not pass hatching on to Bokeh."""
     plot.handles["glyph"].update(hatch_pattern="/", hatch_color=line("muted"), hatch_alpha=0.35, hatch_weight=0.6)
+
+
+_DECADES_JS = """
+const x = Array.from(source.data.x).filter(isFinite)
+const low = Math.max(cb_data.start, Math.min(...x)), high = Math.min(cb_data.end, Math.max(...x))
+const ticks = []
+for (let n = Math.ceil(Math.log10(low) - 1e-6); n <= Math.log10(high) + 1e-6; n++) ticks.push(10 ** n)
+return ticks
+"""
+
+
+def decades_of(label: str) -> Callable[[Any, Any], None]:
+    """Overlay hook: ticks and grid lines of the horizontal log axis end where the line of this label does, not under its name."""
+
+    def ticked(plot: Any, _element: Any) -> None:
+        (lined,) = [part for part in plot.subplots.values() if part.current_frame is not None and part.current_frame.label == label]
+        ticker = CustomJSTicker(args={"source": lined.handles["source"]}, major_code=_DECADES_JS)
+        plot.handles["xaxis"].ticker = ticker
+        plot.state.xgrid.ticker = ticker
+
+    return ticked
