@@ -41,15 +41,11 @@ def stencil(picture: Picture[Any], snapshot: Any) -> Stencil:
     return found
 
 
-_LIMITED = {"apply_ranges": False, "normalize": False}
-"""A picture says its limits: HoloViews would search every element for them, a fifth of a drawing."""
-
-
 def _drawn(overlay: hv.Overlay) -> Any:
     for element in overlay:
-        named = [_name] if element.label else []
-        element.opts(hooks=[*_own_hooks(element), *named], **_LIMITED)
-    figure = hv.renderer("bokeh").get_plot(overlay, **_LIMITED).state
+        if element.label:
+            element.opts(hooks=[*_own_hooks(element), _name])
+    figure = hv.render(overlay, backend="bokeh")
     for renderer in figure.select(GlyphRenderer):
         # Looks for selected, unselected and muted elements: four models each, none of which differs here.
         renderer.update(selection_glyph=None, nonselection_glyph=None, muted_glyph=None)

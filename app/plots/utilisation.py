@@ -11,7 +11,7 @@ from bokeh.models import FixedTicker
 from app.picture import Columns, Picture
 from app.plots.labels import NAMES
 from app.state import Snapshot
-from app.theme import DASHES, shared_options, tick_formatter
+from app.theme import DASHES, ink, line, shared_options, tick_formatter
 from physics.regimes import BOUNDS, REGIMES
 
 OFFSETS = dict(zip(BOUNDS, (0.26, 0.0, -0.26), strict=True))
@@ -27,9 +27,12 @@ def _rows(s: Snapshot) -> np.ndarray:
 def columns(s: Snapshot) -> Columns:
     """Bars and their labels."""
     shares = _rows(s)
-    data: dict[str, dict[str, Any]] = {resource: {"x1": shares[:, j]} for j, resource in enumerate(BOUNDS)}
-    words = [f"{name} {_percent(shares[i, j])}" for i in range(len(REGIMES)) for j, name in enumerate(BOUNDS)]
-    data["shares"] = {"x": (shares + 0.015).ravel(), "text": words}
+    data: dict[str, dict[str, Any]] = {}
+    for i, regime in enumerate(REGIMES):
+        for j, resource in enumerate(BOUNDS):
+            data[f"{regime} {resource}"] = {"x1": [shares[i, j]]}
+    texts = [f"{name} {_percent(shares[i, j])}" for i in range(len(REGIMES)) for j, name in enumerate(BOUNDS)]
+    data["shares"] = {"x": (shares + 0.015).ravel(), "text": texts}
     return data
 
 
