@@ -41,11 +41,15 @@ def stencil(picture: Picture[Any], snapshot: Any) -> Stencil:
     return found
 
 
+_LIMITED = {"apply_ranges": False, "normalize": False}
+"""A picture says its limits: HoloViews would search every element for them, a fifth of a drawing."""
+
+
 def _drawn(overlay: hv.Overlay) -> Any:
     for element in overlay:
-        if element.label:
-            element.opts(hooks=[*_own_hooks(element), _name])
-    figure = hv.render(overlay, backend="bokeh")
+        named = [_name] if element.label else []
+        element.opts(hooks=[*_own_hooks(element), *named], **_LIMITED)
+    figure = hv.renderer("bokeh").get_plot(overlay, **_LIMITED).state
     for renderer in figure.select(GlyphRenderer):
         # Looks for selected, unselected and muted elements: four models each, none of which differs here.
         renderer.update(selection_glyph=None, nonselection_glyph=None, muted_glyph=None)
@@ -64,7 +68,7 @@ def _name(plot: Any, element: Any) -> None:
 
 def _renamed(part: Any, ids: dict[str, str]) -> Any:
     """The figure's parts with fresh ids, since one document may hold several copies."""
-    if isinstance(part, list | tuple):
+    if isinstance(part, list):
         return [_renamed(item, ids) for item in part]
     if not isinstance(part, dict):
         return part

@@ -5,7 +5,7 @@ Importing this module loads Panel and the drawing half of HoloViews, so a report
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,6 @@ from bokeh.core.property.validation import validate
 from bokeh.document import Document
 from bokeh.resources import Resources
 from bokeh.util.serialization import make_globally_unique_css_safe_id, make_globally_unique_id
-from holoviews.element.annotation import Annotation
 from markupsafe import Markup
 
 from app.live import Drawn, drawn
@@ -48,20 +47,13 @@ def _lean(picture: Picture[Snapshot]) -> Picture[Snapshot]:
 
     def build(s: Snapshot) -> Any:
         whole, off = picture.build(s), contents.empty(s)
-        kept = [(key, element) for key, element in whole.data.items() if element.label.partition(" ")[0] not in off]
-        return whole.clone(kept).opts(*_limited(element for _, element in kept))
+        return whole.clone([(key, element) for key, element in whole.data.items() if element.label.partition(" ")[0] not in off])
 
     def columns(s: Snapshot) -> Any:
         off = contents.empty(s)
         return {label: part for label, part in picture.columns(s).items() if label.partition(" ")[0] not in off}
 
     return replace(picture, build=build, columns=columns)
-
-
-def _limited(elements: Iterable[Any]) -> list[Any]:
-    """Options for a picture whose limits are given: HoloViews would search every element for them, a fifth of a drawing."""
-    kinds = {type(element).__name__ for element in elements if not isinstance(element, Annotation)}
-    return [getattr(hv.opts, kind)(apply_ranges=False, normalize=False) for kind in sorted(kinds | {"Overlay"})]
 
 
 def wiring(made: Drawn) -> dict[str, Any]:

@@ -56,7 +56,8 @@ def _numbered(keys: Iterable[Hashable]) -> tuple[np.ndarray, np.ndarray]:
 
 def _bytes_of(rows: np.ndarray) -> list[bytes]:
     """Each row as a key."""
-    return list(rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel().tolist())
+    whole = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1])))
+    return [bytes(row) for row in whole.ravel().tolist()]
 
 
 def column(pack: Pack, rows: np.ndarray, which: np.ndarray) -> dict[str, Any]:
