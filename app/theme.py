@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 
 import holoviews as hv
 from bokeh.core.properties import value
+from bokeh.core.property.vectorization import Value
 from bokeh.models import ColorMapper, CustomJSTickFormatter, FixedTicker, LogTicker, Model, Text
 from bokeh.themes import Theme as BokehTheme
 
