@@ -4,6 +4,9 @@ import os
 
 import hypothesis
 import numpy as np
+import pytest
+
+pytest.register_assert_rewrite("tests.browser.settled")  # a failed look at the page says what it saw
 
 hypothesis.settings.register_profile("local", deadline=None, max_examples=60)
 hypothesis.settings.register_profile("ci", deadline=None, max_examples=60, derandomize=True, print_blob=True)

@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 from browser_server import served
-from playwright.sync_api import Playwright
+from playwright.sync_api import BrowserContext, Page, Playwright, expect
+
+from .settled import WAIT_MS, Opened
 
 HERE = Path(__file__).parent
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -27,6 +29,8 @@ ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+
+expect.set_options(timeout=WAIT_MS)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -59,3 +63,18 @@ def app_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Address of one `panel serve app`, shared by all tests."""
     with served(tmp_path_factory.mktemp("server") / "panel.log") as url:
         yield url
+
+
+@pytest.fixture
+def context(context: BrowserContext) -> BrowserContext:
+    """pytest-playwright's context, with our patience."""
+    context.set_default_timeout(WAIT_MS)
+    return context
+
+
+@pytest.fixture
+def opened(page: Page, app_url: str) -> Iterator[Opened]:
+    """The app in a page of its own, whose console stays silent to the end."""
+    view = Opened(page, app_url)
+    yield view
+    view.assert_quiet()

@@ -4,70 +4,21 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 import physics
+from app import sentences
 from app.plots.roofline import rates
 from app.quantities import format_quantity
 from app.regimes_table import COLUMNS, unit
-from app.state import Choices, from_query
-from physics.regimes import REGIMES, regime_arrays
+from app.state import Snapshot
+from physics.regimes import REGIMES
 
-POINTS = """() => {
-  const found = {}
-  for (const model of Bokeh.documents[0]._all_models.values())
-    if (model.type == "GlyphRenderer" && model.name && model.name.startsWith("point "))
-      found[model.name.slice(6)] = [model.data_source.data.x[0], model.data_source.data.y[0]]
-  return found
-}"""
-WAIT_MS = 15_000
-
-
-class Opened:
-    """A page of the app, and what its console said."""
-
-    def __init__(self, page: Page, url: str) -> None:
-        self.page, self.url, self.said = page, url, []
-        page.on("console", lambda message: self.said.append(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: self.said.append(str(error)))
-        self.foreign: list[str] = []
-        page.on("request", lambda request: self.foreign.append(request.url) if "://localhost" not in request.url else None)
-
-    def open(self, query: str = "") -> None:
-        self.page.goto(self.url + query)
-        expect(self.page.get_by_role("table")).to_be_visible(timeout=60_000)
-        self.page.wait_for_function("() => Bokeh.documents.length && Bokeh.documents[0].is_idle", timeout=60_000)
-
-    def slider(self, name: str) -> Any:
-        return self.page.get_by_role("slider", name=re.compile("^" + name))
-
-    def press(self, name: str, key: str, times: int = 1) -> None:
-        """Keys on a slider; the address follows when the last one is released."""
-        before = self.page.url
-        self.slider(name).focus()
-        for _ in range(times):
-            self.page.keyboard.press(key)
-        self.page.wait_for_function("before => location.href != before", arg=before, timeout=WAIT_MS)
-
-    def choices(self) -> Choices:
-        choices, notices = from_query(self.page.url.partition("?")[2])
-        assert not notices
-        return choices
-
-
-@pytest.fixture
-def opened(page: Page, app_url: str) -> Iterator[Opened]:
-    page.set_viewport_size({"width": 1280, "height": 800})
-    view = Opened(page, app_url)
-    yield view
-    assert view.said == []
-    assert [url for url in view.foreign if not url.startswith(("data:", "blob:"))] == []
+from .settled import Opened
 
 
 def expected_table(s: physics.Scenario) -> list[str]:
@@ -80,41 +31,43 @@ def expected_table(s: physics.Scenario) -> list[str]:
     return cells
 
 
-def assert_page_shows(opened: Opened) -> physics.Scenario:
-    """Table, roofline points and sentence equal the core for the state that the address holds."""
-    s = opened.choices().scenario()
-    expected = expected_table(s)
-    table = opened.page.get_by_role("table")
-    expect(table.get_by_role("cell").nth(0)).to_have_text(expected[0], timeout=WAIT_MS)
-    for got, want in zip(table.get_by_role("cell").all_inner_texts(), expected, strict=True):
-        assert got.startswith(want) if want in ("compute", "memory", "network") else got == want
-    results = regime_arrays(s)
-    wanted = np.stack([results["intensity_flops_per_byte"], rates(results, s.gpus_per_stage)], axis=-1)
-    shown = opened.page.evaluate(POINTS)
-    np.testing.assert_allclose([shown[name] for name in REGIMES], wanted, rtol=1e-5)
-    sentence = opened.page.get_by_text("FLOP/B whatever the batch").first.inner_text()
-    assert format_quantity(float(results["intensity_flops_per_byte"][2]), "") in sentence
-    return s
+def shows(opened: Opened, s: Snapshot) -> None:
+    """Table, roofline points and sentence are those of the core."""
+    expected, got = expected_table(s.scenario), opened.page.get_by_role("table").get_by_role("cell").all_inner_texts()
+    assert len(got) == len(expected)
+    for text, want in zip(got, expected, strict=True):
+        assert text.startswith(want) if want in ("compute", "memory", "network") else text == want
+    results = s.results
+    wanted = np.stack([results["intensity_flops_per_byte"], rates(results, s.scenario.gpus_per_stage)], axis=-1)
+    points = opened.source("points")
+    np.testing.assert_allclose(np.stack([points["x"], points["y"]], axis=-1), wanted, rtol=1e-5)
+    opened.says(sentences.roofline(s))
+    assert format_quantity(float(results["intensity_flops_per_byte"][2]), "") in sentences.roofline(s)
 
 
 SLIDERS = {
-    "Context length": "context_tokens",
-    "Batch size": "batch",
-    "KV bytes per token": "kv_bytes_per_token",
-    "Pipeline depth": "pipeline_depth",
-    "New tokens": "new_tokens",
-    "GPUs per stage": "gpus_per_stage",
+    "Context length": ("ArrowLeft", {"context_tokens": 114_688}),
+    "Batch size": ("ArrowLeft", {"batch": 32}),
+    "KV bytes per token": ("ArrowRight", {"kv_bytes_per_token": 80_000.0}),
+    "Pipeline depth": ("ArrowRight", {"pipeline_depth": 3}),
+    "New tokens": ("ArrowRight", {"new_tokens": 1200}),
+    "GPUs per stage": ("ArrowRight", {"gpus_per_stage": 32}),
 }
+"""Two stops each, by hand, in a direction that keeps it fitting."""
 
 
 def test_every_slider_moves_everything(opened: Opened) -> None:
     opened.open()
-    for name, field in SLIDERS.items():
-        before = opened.choices()
-        opened.press(name, "ArrowLeft" if field in ("context_tokens", "batch") else "ArrowRight", 2)  # so that it keeps fitting
-        after = opened.choices()
-        assert {key for key, value in vars(after).items() if value != getattr(before, key)} == {field}
-        assert_page_shows(opened)
+    state = vars(opened.agreed(shows).choices)
+    for name, (key, moved) in SLIDERS.items():
+        opened.press(name, key, 2)
+        state = state | moved
+        opened.agreed(shows, **state)
+
+
+def shows_a_smaller_batch(opened: Opened, s: Snapshot) -> None:
+    assert s.choices.batch < 64
+    shows(opened, s)
 
 
 def test_a_drag_follows_the_hand_and_moves_nothing_else(opened: Opened) -> None:
@@ -122,17 +75,15 @@ def test_a_drag_follows_the_hand_and_moves_nothing_else(opened: Opened) -> None:
     box = opened.slider("Batch size").bounding_box()
     assert box is not None
     mouse, y = opened.page.mouse, box["y"] + box["height"] / 2
-    before = opened.page.url
+    before = opened.address()
     mouse.move(box["x"] + box["width"] * 0.5, y)
     mouse.down()
     for step in range(30):
         mouse.move(box["x"] + box["width"] * (0.5 - step / 100), y)
-    assert opened.page.url == before  # the address waits for the release
+    assert opened.address() == before  # the address waits for the release
     mouse.up()
-    opened.page.wait_for_function("before => location.href != before", arg=before, timeout=WAIT_MS)
-    assert opened.choices().batch < 64
-    s = assert_page_shows(opened)
-    intensity = physics.regimes(s).intensity_flops_per_byte["decode_attention"]
+    s = opened.agreed(shows_a_smaller_batch)
+    intensity = physics.regimes(s.scenario).intensity_flops_per_byte["decode_attention"]
     assert intensity == pytest.approx(242, abs=0.5)  # decode attention does not move with the batch
 
 
@@ -141,75 +92,77 @@ def test_typed_values_and_a_sentence_for_nonsense(opened: Opened) -> None:
     field = opened.page.get_by_role("textbox", name=re.compile("^Context length"))
     field.fill("200k")
     field.press("Enter")
-    opened.page.wait_for_function("() => location.href.includes('context_tokens=200000')", timeout=WAIT_MS)
-    assert_page_shows(opened)
+    opened.agreed(shows, context_tokens=200_000)
     field.fill("plenty")
     field.press("Enter")
-    expect(opened.page.get_by_text("is not a number")).to_be_visible(timeout=WAIT_MS)
-    assert opened.choices().context_tokens == 200_000
+    opened.awaits("is not a number")
+    opened.agreed(shows, context_tokens=200_000)
 
 
 def test_reload_restores_the_state(opened: Opened) -> None:
-    opened.open("?preset=short-chat&batch=48&kv_dtype=fp8")
-    s = assert_page_shows(opened)
-    assert (s.batch, s.kv_dtype) == (48, "fp8")
+    opened.open("preset=short-chat&batch=48&kv_dtype=fp8")
+    opened.agreed(shows, context_tokens=4096, batch=48, kv_dtype="fp8")
     opened.press("Context length", "ArrowLeft")
-    address = opened.page.url
+    state = opened.agreed(shows, context_tokens=3840).choices
+    address = opened.address()
     opened.page.reload()
-    expect(opened.page.get_by_role("table")).to_be_visible(timeout=60_000)
-    assert opened.page.url == address
-    assert assert_page_shows(opened).batch == 48
+    opened.built("regimes")
+    assert opened.agreed(shows, batch=48).choices == state
+    assert opened.address() == address
 
 
 def test_a_link_edited_by_hand_keeps_what_is_sound(opened: Opened) -> None:
-    opened.open("?batch=-3&context_tokens=65536&foo=%3Cscript%3E")
-    expect(opened.page.get_by_text("batch: -3 is not a whole number")).to_be_visible(timeout=WAIT_MS)
-    expect(opened.page.get_by_text("'<script>'").or_(opened.page.get_by_text("'foo' is not a field")).first).to_be_visible()
-    assert opened.slider("Context length").get_attribute("aria-valuetext") == "65,536 tokens"
+    opened.open("batch=-3&context_tokens=65536&foo=%3Cscript%3E")
+    opened.awaits("batch: -3 is not a whole number")
+    opened.awaits(re.compile("'<script>'|'foo' is not a field"))
+    expect(opened.slider("Context length")).to_have_attribute("aria-valuetext", "65,536 tokens")
 
 
 def test_a_cell_explains_itself(opened: Opened) -> None:
     opened.open()
-    opened.page.get_by_role("button", name="142 TFLOP").or_(opened.page.get_by_role("button", name="143 TFLOP")).first.click()
-    expect(opened.page.get_by_text("Decode attention: ", exact=False).first).to_be_visible(timeout=WAIT_MS)
-    expect(opened.page.get_by_text("64·61·(1·131 072 + 1·(1 + 1)/2)·278 528", exact=False)).to_be_visible(timeout=WAIT_MS)
+    opened.page.get_by_role("button", name=re.compile("^14[23] TFLOP")).first.click()
+    opened.awaits("Decode attention: ")
+    opened.awaits("64·61·(1·131 072 + 1·(1 + 1)/2)·278 528")
+
+
+def withholds_speeds(opened: Opened, _s: Snapshot) -> None:
+    texts = opened.page.get_by_role("table").get_by_role("cell").all_inner_texts()
+    place = COLUMNS.index("roofline_s")
+    assert texts[place :: len(COLUMNS)] == ["–"] * 5
+    opened.says("Does not fit: weights 671 GB + KV 9.21 GB per stage of 141 GB: needs at least 5 GPUs per stage.")
 
 
 def test_what_does_not_fit_is_said_and_has_no_speed(opened: Opened) -> None:
-    opened.open("?gpus_per_stage=1&batch=1")
-    expect(opened.page.get_by_text("needs at least").first).to_be_visible(timeout=WAIT_MS)
-    texts = opened.page.get_by_role("table").get_by_role("cell").all_inner_texts()
-    place = COLUMNS.index("roofline_s")
-    assert [texts[i * len(COLUMNS) + place] for i in range(5)] == ["–"] * 5
-    sentence = "Does not fit: weights 671 GB + KV 9.21 GB per stage of 141 GB: needs at least 5 GPUs per stage."
-    assert sentence in opened.page.locator(".sentence").first.inner_text()
+    opened.open("gpus_per_stage=1&batch=1")
+    opened.agreed(withholds_speeds, gpus_per_stage=1)
+
+
+def shows_stage(opened: Opened, s: Snapshot) -> None:
+    opened.says(sentences.stage(s))
 
 
 def test_pin_and_preset_and_pages(opened: Opened) -> None:
     opened.open()
-    opened.page.get_by_role("button", name="Pin", exact=True).click()
-    opened.press("Batch size", "ArrowRight", 3)
-    opened.page.get_by_role("tab", name="Pipeline").or_(opened.page.get_by_text("Pipeline", exact=True)).first.click()
-    expect(opened.page.get_by_text("What must one stage hold?")).to_be_visible(timeout=WAIT_MS)
-    opened.page.wait_for_function("() => location.href.includes('page=pipeline')", timeout=WAIT_MS)
+    pin = opened.page.get_by_role("button", name="Pin", exact=True)
+    pin.click()
+    expect(pin).to_have_attribute("aria-pressed", "true")
+    opened.press("Batch size", "ArrowLeft", 3)
+    opened.agreed(shows, batch=24)
+    opened.awaits("pinned 16.6 ms")
+    opened.turn("pipeline")
     opened.press("Pipeline depth", "ArrowRight", 3)
-    expect(opened.page.get_by_text(re.compile("With \\d+ stages a stage holds")).first).to_be_visible(timeout=WAIT_MS)
+    opened.agreed(shows_stage, page="pipeline", batch=24, pipeline_depth=4)
 
 
 def test_dark_and_narrow_have_no_sideways_scrolling(opened: Opened) -> None:
     for width in (1280, 768):
-        opened.page.set_viewport_size({"width": width, "height": 800})
-        opened.open()
-        assert opened.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    opened.page.locator('button[aria-label*="theme" i]').first.click()
-    expect(opened.page.locator(".mui-dark").first).to_be_attached(timeout=WAIT_MS)
-    backgrounds = """() => [...Bokeh.documents[0]._all_models.values()].filter(m => m.type == 'Figure').map(m => m.background_fill_color)"""
-    opened.page.wait_for_function(f"() => ({backgrounds})().every(color => color != '#FFFFFF')", timeout=WAIT_MS)
+        opened.open(width=width)
+        opened.fits_width()
+    opened.darken()
 
 
 @pytest.mark.skipif("MIDFILL_PICTURE" not in os.environ, reason="set MIDFILL_PICTURE to make the README's picture anew")
 def test_picture_of_the_readme(opened: Opened) -> None:
-    opened.page.set_viewport_size({"width": 1280, "height": 1240})
-    opened.open()
+    opened.open(height=1240)
     opened.page.wait_for_timeout(1500)
     opened.page.screenshot(path=str(Path(__file__).parents[2] / "app" / "static" / "regimes.png"))

@@ -22,6 +22,8 @@ from app.report import contents, evaluate, write
 from app.report.grid import SLIDERS, Grid
 from app.state import Choices, Explorer, Snapshot
 
+from .settled import WAIT_MS
+
 ROOT = Path(__file__).resolve().parents[2]
 PRESETS = {"hybrid": "kimi-k3-gb300", "dense": "dense-llama", "mixture": "deepseek-v3-h200"}
 MB = 1e6
@@ -85,7 +87,7 @@ class Opened:
         self.settle()
 
     def settle(self) -> None:
-        self.page.wait_for_selector("html[data-settled=true]", timeout=60_000, state="attached")
+        self.page.wait_for_selector("html[data-settled=true]", state="attached")
 
     def slider(self, name: str, state: int = 0) -> Any:
         return self.page.locator(f"#slider-{state}-{name}")
@@ -100,6 +102,7 @@ class Opened:
 @pytest.fixture
 def offline(browser: Browser) -> Iterator[BrowserContext]:
     context = browser.new_context(viewport={"width": 1280, "height": 800}, accept_downloads=True)
+    context.set_default_timeout(WAIT_MS)
     context.set_offline(True)
     context.route(re.compile("^https?:"), lambda route: route.abort())
     yield context
@@ -317,9 +320,10 @@ def test_a_hostile_model_name_is_shown_as_text(offline: BrowserContext, tmp_path
 
 def test_the_export_button_saves_the_present_state(app_url: str, browser: Browser, tmp_path: Path) -> None:
     context = browser.new_context(accept_downloads=True, viewport={"width": 1280, "height": 800})
+    context.set_default_timeout(WAIT_MS)
     page = context.new_page()
     page.goto(f"{app_url}?preset=dense-llama&batch=16")
-    with page.expect_download(timeout=120_000) as download:
+    with page.expect_download() as download:
         page.get_by_role("button", name="Export").click()
         expect(page.get_by_text("Exporting …")).to_be_visible()
     file = tmp_path / "exported.html"
