@@ -68,7 +68,7 @@ def _name(plot: Any, element: Any) -> None:
 
 def _renamed(part: Any, ids: dict[str, str]) -> Any:
     """The figure's parts with fresh ids, since one document may hold several copies."""
-    if isinstance(part, list):
+    if isinstance(part, list | tuple):
         return [_renamed(item, ids) for item in part]
     if not isinstance(part, dict):
         return part

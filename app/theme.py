@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 import holoviews as hv
 from bokeh.core.properties import value
 from bokeh.core.property.vectorization import Value
-from bokeh.models import ColorMapper, CustomJSTickFormatter, FixedTicker, LogTicker, Model, Text
+from bokeh.models import ColorMapper, ColumnDataSource, CustomJSTickFormatter, FixedTicker, LogTicker, Model, Text
 from bokeh.themes import Theme as BokehTheme
 
 from app.quantities import DASH, Unit, unit_of
@@ -178,14 +178,34 @@ def recolor(figure: Model, theme: Theme) -> None:
             _swap(model, name, texts if "text_" in name else lines)
         if isinstance(model, ColorMapper) and (model.name or "").startswith(SHADES):
             model.palette = shades(model.name.removeprefix(SHADES), theme)
+        if isinstance(model, ColumnDataSource):
+            for name in _color_columns(model):
+                model.data[name] = _swapped(model.data[name], name, theme.name)
     paint_frame(figure, theme)
 
 
-def dark_colors(figure: Model) -> list[tuple[Model, str, str, str]]:
-    """(model, property, light colour, dark colour) of everything that `recolor` would change in a figure drawn in the light theme."""
+def _color_columns(source: ColumnDataSource) -> list[str]:
+    """Columns with a colour for each point or text, as `app.plots.marks` makes them."""
+    return [name for name in source.data if name.endswith("color")]
+
+
+def _swapped(colors: Iterable[str], name: str, target: str) -> list[str]:
+    lines, texts = _swaps(target)
+    table = texts if "text_" in name else lines
+    return [table.get(color.upper(), color) for color in colors]
+
+
+def dark_colors(figure: Model) -> list[tuple[Model, str, Any, Any]]:
+    """(model, property, light, dark colour) of everything that `recolor` would change in a figure drawn in the light theme.
+
+    Of a source the property is a column of its data, and the colours are lists.
+    """
     lines, texts = _swaps(DARK.name)
     found: list[tuple[Model, str, Any, Any]] = []
     for model in figure.references():
+        if isinstance(model, ColumnDataSource):
+            columns = [(name, list(model.data[name]), _swapped(model.data[name], name, DARK.name)) for name in _color_columns(model)]
+            found += [(model, name, light, dark) for name, light, dark in columns if light != dark]
         kind: Any = type(model)
         for name in _colors_of(kind):
             value = _plain(getattr(model, name, None))

@@ -37,8 +37,8 @@ def test_a_slider_moves_the_choices_the_pictures_and_the_sentence(explorer: Expl
     assert (explorer.choices.pipeline_depth, explorer.choices.batch) == (8, 16)
     assert location(shown) == 8.0
     assert shown.notice.text == sentences.stage(explorer.snapshot) != before
-    point = shown.views[0].sources("point decode_experts")[0].data["x"]
-    assert np.allclose(point, explorer.snapshot.results["intensity_flops_per_byte"][3])
+    points = shown.views[0].sources("points")[0].data["x"]
+    assert np.allclose(points, explorer.snapshot.results["intensity_flops_per_byte"])
 
 
 def test_two_cells_of_one_explorer_follow_each_other(explorer: Explorer) -> None:

@@ -20,7 +20,6 @@ from app.sentences import roofline as roofline_sentence
 from app.sentences import utilisation as utilisation_sentence
 from app.state import AXES, QUANTITIES, Choices, Snapshot
 from physics.catalog import presets
-from physics.regimes import REGIMES
 
 hv.extension("bokeh")
 PICTURES: dict[str, Picture[Snapshot]] = {
@@ -78,9 +77,8 @@ def test_names_do_not_cover_points(key: str) -> None:
     box = np.log(roofline.limits(s))
     columns = roofline.PICTURE.columns(s)
     scale = np.array([PLOT_PX[0] / (box[1] - box[0]), PLOT_PX[1] / (box[3] - box[2])])
-    points = np.array([[np.log(columns[f"point {n}"][axis][0]) for axis in "xy"] for n in REGIMES]) * scale
-    names = np.array([[np.log(columns[f"name {n}"][axis][0]) for axis in "xy"] for n in REGIMES]) * scale
-    widths = np.array([CHAR_PX * len(columns[f"name {n}"]["text"][0]) for n in REGIMES])
+    points, names = (np.log([columns[label][axis] for axis in "xy"]).T * scale for label in ("points", "names"))
+    widths = np.array([CHAR_PX * len(text) for text in columns["names"]["text"]])
     for centre, width in zip(names, widths, strict=True):
         if np.isfinite(centre).all():
             inside = (np.abs(points[:, 0] - centre[0]) < width / 2 + 3) & (np.abs(points[:, 1] - centre[1]) < 10)

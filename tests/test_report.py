@@ -17,6 +17,7 @@ from typing import Any
 import holoviews as hv
 import numpy as np
 import pytest
+from bokeh.models import ColumnDataSource
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -301,7 +302,9 @@ def test_the_dark_colours_of_the_page_are_those_of_the_app(figure: contents.Figu
 
 def painted(figure: Any) -> dict[tuple[str, str], Any]:
     models = list(figure.references())
-    return {(model.id, name): getattr(model, name) for model in models for name in model.properties() if name.endswith("color")}
+    found = {(model.id, name): getattr(model, name) for model in models for name in model.properties() if name.endswith("color")}
+    columns = [(source, name) for source in models if isinstance(source, ColumnDataSource) for name in source.data]
+    return found | {(source.id, name): list(source.data[name]) for source, name in columns if name.endswith("color")}
 
 
 HOSTILE = "<script>alert(1)</script>\"'&</style>**bold**"

@@ -87,9 +87,9 @@ class RegimesPage:
             if picker.value != value:
                 picker.value = value
 
-    def _tapped(self, label: str, _index: int) -> None:
-        if label.startswith("point "):
-            self._explain(label.removeprefix("point "), "roofline_s")
+    def _tapped(self, label: str, index: int) -> None:
+        if label == "points":
+            self._explain(REGIMES[index], "roofline_s")
 
     def _dragged(self, value: float) -> None:
         axis = self.explorer.choices.axis

@@ -60,9 +60,8 @@ def columns(s: Snapshot) -> Columns:
         data[f"ghost {name}"] = {"x": x, "y": ghost[:, i]}
     ends = [_last(values[:, i]) for i in range(len(REGIMES))]
     heights = spread(ends, box[2:])
-    for i, name in enumerate(REGIMES):
-        text = NAMES[name] if np.isfinite(ends[i]) else ""
-        data[f"name {name}"] = {"x": [x[-1] * (box[1] / x[-1]) ** 0.06], "y": [heights[i]], "text": [text]}
+    words = [NAMES[name] if np.isfinite(end) else "" for name, end in zip(REGIMES, ends, strict=True)]
+    data["names"] = {"x": np.full(len(REGIMES), x[-1] * (box[1] / x[-1]) ** 0.06), "y": heights, "text": words}
     left, right, reason = _infeasible(s, box)
     data["infeasible"] = {"left": [left], "bottom": [box[2]], "right": [right], "top": [box[3]]}
     data["reason"] = {"x": [math.sqrt(left * right)], "y": [box[2] * (box[3] / box[2]) ** 0.03], "text": [reason]}
@@ -113,7 +112,7 @@ def build(s: Snapshot) -> hv.Overlay:
     parts.append(points(data["crossings"], "crossings", "text", size=9, fill_alpha=0, line_width=1.5))
     parts.append(texts(data["values"], "values", "text", text_font_size="11px"))
     parts.append(texts(data["reason"], "reason", "muted", text_font_size="11px"))
-    parts += [texts(data[f"name {name}"], f"name {name}", name, text_align="left") for name in REGIMES]
+    parts.append(texts(data["names"], "names", REGIMES, text_align="left"))
     parts.append(cursor(data["cursor"], "cursor"))
     frame = shared_options(
         min_height=360, hooks=[decades_of("line prefill")], logx=True, logy=True, xlim=box[:2], ylim=box[2:],

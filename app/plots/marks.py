@@ -10,21 +10,37 @@ from bokeh.models import CustomJSTicker
 
 from app.theme import ink, line
 
+Meaning = str | Sequence[str]
+"""A key of `app.theme.HUES`, "text" or "muted"; or one for each point, stroke or text, whose colours `theme.recolor` knows too."""
+
 
 def curve(data: Mapping[str, Any], label: str, meaning: str, **style: Any) -> hv.Curve:
     """A line in the colour of a meaning."""
     return hv.Curve((data["x"], data["y"]), "x", "y", label=label).opts(color=line(meaning), **style)
 
 
-def points(data: Mapping[str, Any], label: str, meaning: str, **style: Any) -> hv.Points:
-    """Points in the colour of a meaning."""
-    return hv.Points((data["x"], data["y"]), ["x", "y"], label=label).opts(color=line(meaning), **style)
+def points(data: Mapping[str, Any], label: str, meaning: Meaning, **style: Any) -> hv.Points:
+    """Points in the colour of a meaning, or each in the colour of its own."""
+    if isinstance(meaning, str):
+        return hv.Points((data["x"], data["y"]), ["x", "y"], label=label).opts(color=line(meaning), **style)
+    colors = [line(each) for each in meaning]
+    return hv.Points((data["x"], data["y"], colors), ["x", "y"], "color", label=label).opts(color="color", **style)
 
 
-def texts(data: Mapping[str, Any], label: str, meaning: str, **style: Any) -> hv.Labels:
-    """Text in the ink of a meaning, vertically centred."""
-    shown = {"text_font_size": "12px", "text_align": "center", "text_baseline": "middle", "text_color": ink(meaning)} | style
-    return hv.Labels((data["x"], data["y"], data["text"]), ["x", "y"], "text", label=label).opts(**shown)
+def segments(data: Mapping[str, Any], label: str, meaning: Meaning, **style: Any) -> hv.Segments:
+    """Straight strokes from (x, y) to (x1, y1) in the colour of a meaning, or each in the colour of its own."""
+    ends = [data[name] for name in ("x", "y", "x1", "y1")]
+    colors = [line(each) for each in ([meaning] * len(ends[0]) if isinstance(meaning, str) else meaning)]
+    return hv.Segments((*ends, colors), ["x", "y", "x1", "y1"], "color", label=label).opts(color="color", **style)
+
+
+def texts(data: Mapping[str, Any], label: str, meaning: Meaning, **style: Any) -> hv.Labels:
+    """Text in the ink of a meaning, or each in the ink of its own, vertically centred."""
+    shown = {"text_font_size": "12px", "text_align": "center", "text_baseline": "middle"} | style
+    if isinstance(meaning, str):
+        return hv.Labels((data["x"], data["y"], data["text"]), ["x", "y"], "text", label=label).opts(text_color=ink(meaning), **shown)
+    inks = [ink(each) for each in meaning]
+    return hv.Labels((data["x"], data["y"], data["text"], inks), ["x", "y"], ["text", "ink"], label=label).opts(text_color="ink", **shown)
 
 
 def cursor(data: Mapping[str, Any], label: str) -> hv.VLine:

@@ -10,7 +10,7 @@ import numpy as np
 
 from app.picture import Columns, Limits, Picture
 from app.plots.labels import NAMES, beside_points
-from app.plots.marks import curve, points, texts
+from app.plots.marks import points, segments, texts
 from app.quantities import format_quantity
 from app.state import Explorer, Snapshot
 from app.theme import DASHES, GHOST_ALPHA, shared_options, tick_formatter
@@ -19,7 +19,8 @@ from physics.regimes import REGIMES
 X_LIMITS = (0.1, 1e5)
 CEILINGS = ("fp4", "fp8", "bf16", "fp16")
 N_CEILINGS = 4
-SLOPES = ("memory", "sram", "scale_up", "scale_out")
+Label = tuple[float, float, str, int]
+"""x, y, text and side: 1 starts at x, -1 ends there."""
 
 
 def _slopes(s: Snapshot) -> list[tuple[float, str]]:
@@ -63,9 +64,9 @@ def limits(s: Snapshot) -> Limits:
     return (*X_LIMITS, 10.0 ** math.floor(math.log10(low * 0.7)), top)
 
 
-def _roof_labels(s: Snapshot) -> tuple[list[tuple[float, float, str, int]], list[tuple[float, float, str, int]]]:
-    """(x, y, text, side) of the names of slopes and ceilings: where a slope enters the picture, where a ceiling begins."""
-    x0, _, y0, y1 = limits(s)
+def _roof_labels(s: Snapshot, box: Limits) -> tuple[list[Label], list[Label]]:
+    """Names of slopes and ceilings: where a slope enters the picture, where a ceiling begins."""
+    x0, _, y0, y1 = box
     slopes = []
     lift = 0.0 if s.memory.fits else 0.1  # above the marks of intensities without a speed
     for (rate, words), step, side in zip(_slopes(s), (0.04, 0.5, 0.2, 0.12), (1, -1, 1, 1), strict=True):
@@ -76,49 +77,48 @@ def _roof_labels(s: Snapshot) -> tuple[list[tuple[float, float, str, int]], list
     return slopes, ceilings
 
 
-def _roof_columns(s: Snapshot) -> dict[str, dict[str, Any]]:
-    ceilings = _ceilings(s)
-    top = max(peak for peak, _ in ceilings if peak > 0)
-    slowest = s.scenario.machine.memory_bytes_per_s
+def _roof_columns(s: Snapshot, labels: tuple[list[Label], list[Label]]) -> dict[str, dict[str, Any]]:
+    peaks = np.array([peak for peak, _ in _ceilings(s)])
+    rates = np.array([rate for rate, _ in _slopes(s)])
+    top, slowest = np.nanmax(peaks), s.scenario.machine.memory_bytes_per_s
     columns: dict[str, dict[str, Any]] = {}
-    for name, (rate, _) in zip(SLOPES, _slopes(s), strict=True):
-        columns[f"slope {name}"] = {"x": [X_LIMITS[0], top / rate], "y": [X_LIMITS[0] * rate, top]}
-    for i, (peak, _) in enumerate(ceilings):
-        columns[f"ceiling {i}"] = {"x": [peak / slowest, X_LIMITS[1]], "y": [peak, peak]}
-    columns["ridges"] = {"x": [peak / slowest for peak, _ in ceilings], "y": [peak for peak, _ in ceilings]}
-    slope_labels, ceiling_labels = _roof_labels(s)
-    columns["slope labels"] = _texts([label for label in slope_labels if label[3] > 0])
-    columns["sram label"] = _texts([label for label in slope_labels if label[3] < 0])
-    columns["ceiling labels"] = _texts(ceiling_labels)
+    with np.errstate(divide="ignore"):
+        slopes = {"x": np.full(4, X_LIMITS[0]), "y": X_LIMITS[0] * rates, "x1": top / rates, "y1": np.full(4, top)}
+    for name, part in (("memories", slice(0, 2)), ("links", slice(2, 4))):
+        columns[name] = {key: values[part] for key, values in slopes.items()}
+    columns["ceilings"] = {"x": peaks / slowest, "y": peaks, "x1": np.full(N_CEILINGS, X_LIMITS[1]), "y1": peaks}
+    columns["ridges"] = {"x": peaks / slowest, "y": peaks}
+    columns["slope labels"] = _texts([label for label in labels[0] if label[3] > 0])
+    columns["sram label"] = _texts([label for label in labels[0] if label[3] < 0])
+    columns["ceiling labels"] = _texts(labels[1])
     return columns
 
 
-def _texts(labels: list[tuple[float, float, str, int]]) -> dict[str, Any]:
+def _texts(labels: list[Label]) -> dict[str, Any]:
     return {"x": [x for x, *_ in labels], "y": [label[1] for label in labels], "text": [label[2] for label in labels]}
 
 
-def _point_columns(s: Snapshot) -> dict[str, dict[str, Any]]:
-    box, results = limits(s), s.results
+def _point_columns(s: Snapshot, box: Limits, roof_labels: tuple[list[Label], list[Label]]) -> dict[str, dict[str, Any]]:
+    results = s.results
     x, y = results["intensity_flops_per_byte"], rates(results, s.scenario.gpus_per_stage)
     x = np.where(x > 0.0, x, np.nan)
     with np.errstate(invalid="ignore"):  # a regime that computes nothing has no peak
         ridge, peak = results["ridge_flops_per_byte"], results["flops"] / (results["compute_s"] * s.scenario.gpus_per_stage)
-    trail_x, trail_y = _trail(s)
-    columns: dict[str, dict[str, Any]] = {}
     estimated = estimate_rates(s)
-    for i, name in enumerate(REGIMES):
-        columns[f"point {name}"] = {"x": [x[i]], "y": [y[i]]}
-        columns[f"headroom {name}"] = {"x": [x[i], ridge[i]], "y": [y[i], peak[i]]}
-        columns[f"trail {name}"] = {"x": trail_x[:, i], "y": trail_y[:, i]}
-        columns[f"ghost {name}"] = _ghost(s, i)
-        columns[f"estimate {name}"] = {"x": [x[i]], "y": [estimated[i]]}
-    standing = [label for labels in _roof_labels(s) for label in labels if label[2]]
-    standing += [(x[i], estimated[i], "oo", 0) for i in range(len(REGIMES))]
+    columns: dict[str, dict[str, Any]] = {
+        "points": {"x": x, "y": y},
+        "headroom": {"x": x, "y": y, "x1": ridge, "y1": peak},
+        "trail": _trail(s),
+        "ghosts": _ghosts(s),
+        "estimates": {"x": x, "y": estimated},
+    }
+    standing = [label for labels in roof_labels for label in labels if label[2]]
+    standing += [(at, rate, "oo", 0) for at, rate in zip(x, estimated, strict=True)]
     lines = [(X_LIMITS[0], X_LIMITS[0] * rate, box[3] / rate, box[3]) for rate, _ in _slopes(s) if rate > 0]
     lines += [(peak / lines[0][1] * X_LIMITS[0], peak, X_LIMITS[1], peak) for peak, _ in _ceilings(s) if peak > 0]
-    label_x, label_y = beside_points(x, y, [NAMES[name] for name in REGIMES], box, standing, lines)
-    for i, name in enumerate(REGIMES):
-        columns[f"name {name}"] = {"x": [label_x[i]], "y": [label_y[i]], "text": [NAMES[name]]}
+    words = [NAMES[name] for name in REGIMES]
+    label_x, label_y = beside_points(x, y, words, box, standing, lines)
+    columns["names"] = {"x": label_x, "y": label_y, "text": words}
     fits = bool(s.memory.fits)
     columns["intensities"] = {"x": np.where(fits, np.nan, x), "y": np.full(5, box[2] * 1.5)}
     low = box[2] * (box[3] / box[2]) ** 0.28
@@ -126,24 +126,27 @@ def _point_columns(s: Snapshot) -> dict[str, dict[str, Any]]:
     return columns
 
 
-def _trail(s: Snapshot) -> tuple[np.ndarray, np.ndarray]:
+def _trail(s: Snapshot) -> dict[str, Any]:
+    """Earlier stops of the slider that moves, one regime after the other."""
     x, y = np.full((Explorer.TRAIL, 5), np.nan), np.full((Explorer.TRAIL, 5), np.nan)
     for row, results in enumerate(s.trail):
         x[row] = results["intensity_flops_per_byte"]
         y[row] = rates(results, int(results["gpus"]))
-    return x, y
+    return {"x": x.T.ravel(), "y": y.T.ravel()}
 
 
-def _ghost(s: Snapshot, i: int) -> dict[str, Any]:
+def _ghosts(s: Snapshot) -> dict[str, Any]:
     if s.pinned is None:
-        return {"x": [np.nan], "y": [np.nan]}
-    y = rates(s.pinned.results, s.pinned.scenario.gpus_per_stage)
-    return {"x": [s.pinned.results["intensity_flops_per_byte"][i]], "y": [y[i]]}
+        return {"x": np.full(5, np.nan), "y": np.full(5, np.nan)}
+    results = s.pinned.results
+    return {"x": results["intensity_flops_per_byte"], "y": rates(results, s.pinned.scenario.gpus_per_stage)}
 
 
 def columns(s: Snapshot) -> Columns:
     """Everything that follows the sliders."""
-    return _roof_columns(s) | _point_columns(s)
+    box = limits(s)
+    labels = _roof_labels(s, box)
+    return _roof_columns(s, labels) | _point_columns(s, box, labels)
 
 
 def build(s: Snapshot) -> hv.Overlay:
@@ -157,31 +160,29 @@ def build(s: Snapshot) -> hv.Overlay:
 
 
 def _roofs(data: Columns) -> list[Any]:
-    looks = {"memory": ("hbm", "solid", 2.0), "sram": ("sram", "solid", 1.2)}
-    looks |= dict.fromkeys(("scale_up", "scale_out"), ("muted", DASHES["network"], 1.2))
-    parts = []
-    for name, (meaning, dash, width) in looks.items():
-        parts.append(curve(data[f"slope {name}"], f"slope {name}", meaning, line_dash=dash, line_width=width))
-    parts += [curve(data[f"ceiling {i}"], f"ceiling {i}", "text", line_width=1.2) for i in range(N_CEILINGS)]
-    parts.append(points(data["ridges"], "ridges", "text", marker="diamond", size=7))
-    for name, side in (("slope labels", "left"), ("sram label", "right"), ("ceiling labels", "right")):
-        parts.append(texts(data[name], name, "muted", text_align=side, text_font_size="11px"))
-    return parts
+    return [
+        segments(data["memories"], "memories", ("hbm", "sram"), line_width=1.8),
+        segments(data["links"], "links", "muted", line_dash=DASHES["network"], line_width=1.2),
+        segments(data["ceilings"], "ceilings", "text", line_width=1.2),
+        points(data["ridges"], "ridges", "text", marker="diamond", size=7),
+        texts(data["slope labels"], "slope labels", "muted", text_align="left", text_font_size="11px"),
+        texts(data["sram label"], "sram label", "muted", text_align="right", text_font_size="11px"),
+        texts(data["ceiling labels"], "ceiling labels", "muted", text_align="right", text_font_size="11px"),
+    ]
 
 
 def _regimes(data: Columns) -> list[Any]:
-    parts = []
-    for name in REGIMES:
-        parts.append(points(data[f"trail {name}"], f"trail {name}", name, size=4, alpha=GHOST_ALPHA))
-        parts.append(points(data[f"ghost {name}"], f"ghost {name}", name, size=12, fill_alpha=0, line_width=2, alpha=GHOST_ALPHA))
-        parts.append(curve(data[f"headroom {name}"], f"headroom {name}", name, line_width=1, line_dash=DASHES["guide"]))
-    for name in REGIMES:
-        parts.append(points(data[f"estimate {name}"], f"estimate {name}", name, size=10, fill_alpha=0, line_width=2))
-        parts.append(points(data[f"point {name}"], f"point {name}", name, size=10, tools=["tap"], nonselection_alpha=1.0))
-        parts.append(texts(data[f"name {name}"], f"name {name}", name))
-    parts.append(points(data["intensities"], "intensities", "muted", marker="inverted_triangle", size=8))
-    parts.append(texts(data["infeasible"], "infeasible", "text", text_font_size="14px"))
-    return parts
+    trailing = [name for name in REGIMES for _ in range(Explorer.TRAIL)]
+    return [
+        points(data["trail"], "trail", trailing, size=4, alpha=GHOST_ALPHA),
+        points(data["ghosts"], "ghosts", REGIMES, size=12, fill_alpha=0, line_width=2, alpha=GHOST_ALPHA),
+        segments(data["headroom"], "headroom", REGIMES, line_width=1, line_dash=DASHES["guide"]),
+        points(data["estimates"], "estimates", REGIMES, size=10, fill_alpha=0, line_width=2),
+        points(data["points"], "points", REGIMES, size=10, tools=["tap"]),
+        texts(data["names"], "names", REGIMES),
+        points(data["intensities"], "intensities", "muted", marker="inverted_triangle", size=8),
+        texts(data["infeasible"], "infeasible", "text", text_font_size="14px"),
+    ]
 
 
 PICTURE: Picture[Snapshot] = Picture(build, columns, limits, min_height=360)

@@ -10,8 +10,9 @@ from bokeh.models import FixedTicker
 
 from app.picture import Columns, Picture
 from app.plots.labels import NAMES
+from app.plots.marks import segments, texts
 from app.state import Snapshot
-from app.theme import DASHES, ink, line, shared_options, tick_formatter
+from app.theme import DASHES, shared_options, tick_formatter
 from physics.regimes import BOUNDS, REGIMES
 
 OFFSETS = dict(zip(BOUNDS, (0.26, 0.0, -0.26), strict=True))
@@ -27,12 +28,9 @@ def _rows(s: Snapshot) -> np.ndarray:
 def columns(s: Snapshot) -> Columns:
     """Bars and their labels."""
     shares = _rows(s)
-    data: dict[str, dict[str, Any]] = {}
-    for i, regime in enumerate(REGIMES):
-        for j, resource in enumerate(BOUNDS):
-            data[f"{regime} {resource}"] = {"x1": [shares[i, j]]}
-    texts = [f"{name} {_percent(shares[i, j])}" for i in range(len(REGIMES)) for j, name in enumerate(BOUNDS)]
-    data["shares"] = {"x": (shares + 0.015).ravel(), "text": texts}
+    data: dict[str, dict[str, Any]] = {resource: {"x1": shares[:, j]} for j, resource in enumerate(BOUNDS)}
+    words = [f"{name} {_percent(shares[i, j])}" for i in range(len(REGIMES)) for j, name in enumerate(BOUNDS)]
+    data["shares"] = {"x": (shares + 0.015).ravel(), "text": words}
     return data
 
 
@@ -53,17 +51,14 @@ def _name_regimes(plot: Any, _element: Any) -> None:
 
 def build(s: Snapshot) -> hv.Overlay:
     """The overlay of a snapshot."""
-    data, parts, places = columns(s), [], []
-    for i, regime in enumerate(REGIMES):
-        for resource in BOUNDS:
-            y = len(REGIMES) - 1 - i + OFFSETS[resource]
-            places.append(y)
-            label = f"{regime} {resource}"
-            bar = hv.Segments(([0.0], [y], data[label]["x1"], [y]), ["x", "y", "x1", "y1"], label=label)
-            parts.append(bar.opts(color=line(regime), line_width=7, line_dash=DASHES[resource]))
-    shares = data["shares"]
-    labels = hv.Labels((shares["x"], places, shares["text"]), ["x", "y"], "text", label="shares")
-    parts.append(labels.opts(text_align="left", text_baseline="middle", text_color=ink("muted"), text_font_size="10px"))
+    data, rows = columns(s), np.arange(len(REGIMES))[::-1]
+    parts = []
+    for resource, offset in OFFSETS.items():
+        y = rows + offset
+        bars = {"x": np.zeros(len(REGIMES)), "y": y, "x1": data[resource]["x1"], "y1": y}
+        parts.append(segments(bars, resource, REGIMES, line_width=7, line_dash=DASHES[resource]))
+    places = (rows[:, None] + list(OFFSETS.values())).ravel()
+    parts.append(texts({**data["shares"], "y": places}, "shares", "muted", text_align="left", text_font_size="10px"))
     frame = shared_options(
         min_height=340, hooks=[_name_regimes], xlim=(0.0, 1.58), ylim=(-0.6, len(REGIMES) - 0.4), xlabel="Busy share of the bound, %",
         xformatter=tick_formatter("%"), xticks=[0, 0.25, 0.5, 0.75, 1.0],

@@ -133,7 +133,8 @@ def shown(snapshot: Snapshot) -> list[Figure]:
 
 def empty(s: Snapshot) -> set[str]:
     """First words of the elements that show nothing in any state of a report: no slider leaves a trail; what is pinned, estimates."""
-    off = {"trail": True, "ghost": s.pinned is None, "estimate": s.scenario.efficiencies is None}
+    unpinned, exact = s.pinned is None, s.scenario.efficiencies is None
+    off = {"trail": True, "ghost": unpinned, "ghosts": unpinned, "estimates": exact}
     return {word for word, is_off in off.items() if is_off}
 
 

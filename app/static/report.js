@@ -223,7 +223,11 @@
 
   function paint(isDark) {
     for (const state of states) for (const figure of Object.values(state.figures)) {
-      for (const [model, name, light, night] of figure.colors) model[name] = isDark ? night : light
+      for (const [model, name, light, night] of figure.colors) {
+        const colors = isDark ? night : light
+        if (Array.isArray(colors)) model.data = {...model.data, [name]: colors}
+        else model[name] = colors
+      }
     }
   }
 
