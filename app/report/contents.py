@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from app import headline, sentences, sentences_energy, sentences_experts
 from app.picture import Picture
-from app.plots import crossover, energy, experts, pipeline, roofline, utilisation
+from app.plots import crossover, energy, experts, experts_load, pipeline, roofline, utilisation
 from app.regimes_table import COLUMNS
 from app.report.grid import SLIDERS, Grid, Place
 from app.state import Choices, Snapshot
@@ -24,6 +24,8 @@ Texts = Mapping[str, str]
 ALL = SLIDERS
 STEP = SLIDERS[:3]
 """What moves the work of a step: depth only adds hops and divides memory."""
+TOKENS = SLIDERS[:2]
+"""What moves the tokens of a step, hence which experts it touches."""
 
 
 def nothing(_grid: Grid, _place: Place) -> Hashable:
@@ -74,6 +76,11 @@ def _has_experts(s: Snapshot) -> bool:
     return bool(s.scenario.model.moe_groups)
 
 
+def _bank(key: str, title: str, picture: Picture[Snapshot], sentence: Callable[[Snapshot], str], over: tuple[str, ...] = TOKENS) -> Figure:
+    """A picture of the page Experts."""
+    return Figure(key, "Experts", title, picture, sentence, _of(*over), said_over=TOKENS, when=_has_experts)
+
+
 def _room(grid: Grid, place: Place) -> Hashable:
     """Which batches of the energy picture the memory holds."""
     return grid.snapshot(place).energy.fits.tobytes()
@@ -107,14 +114,13 @@ FIGURES: tuple[Figure, ...] = (
         "crossover", "Regimes", "Where does a slider stop helping?", crossover.PICTURE, sentences.crossover, _but_axis, moving=_cursor,
         wide=True,
     ),
-    Figure(
-        "distinct", "Experts", "How much of the bank wakes up?", experts.DISTINCT, sentences_experts.distinct, _of("batch"),
-        said_over=("batch",), when=_has_experts,
-    ),
-    Figure(
-        "sharing", "Experts", "What does sharing give each regime?", experts.SHARING, sentences_experts.sharing,
-        _of("context_tokens", "batch"), said_over=("context_tokens", "batch"), when=_has_experts,
-    ),
+    _bank("distinct", "How much of the bank wakes up?", experts.DISTINCT, sentences_experts.distinct),
+    _bank("shared", "What does one read of an expert serve?", experts.SHARED, sentences_experts.shared),
+    _bank("traffic", "When does sharing start to pay?", experts.BYTES, sentences_experts.traffic, STEP),
+    _bank("intensity", "How long must its queue be?", experts.INTENSITY, sentences_experts.intensity),
+    _bank("loads", "Where do tokens pile up?", experts_load.LOADS, sentences_experts.loads, ("batch",)),
+    _bank("straggler", "Who waits for the busiest GPU?", experts_load.STRAGGLERS, sentences_experts.straggler, ("batch",)),
+    _bank("sharing", "What does sharing give each regime?", experts.SHARING, sentences_experts.sharing),
     Figure("stage", "Pipeline", "What must one stage hold?", pipeline.MEMORY, _stage, _of(*STEP), moving=_depth, wide=True),
     Figure("latency", "Pipeline", "Does depth speed up a token?", pipeline.LATENCY, sentences.latency, _of(*STEP), moving=_depth),
     Figure("throughput", "Pipeline", "Does depth raise throughput?", pipeline.THROUGHPUT, sentences.throughput, _of(*STEP), moving=_depth),
@@ -167,10 +173,26 @@ def cell_inputs(results: Mapping[str, np.ndarray], i: int, name: str) -> np.ndar
     return np.stack([bound, share, results["flops"][:, i] > 0], axis=-1)
 
 
-LEFT_OUT = {
-    "experts": ("SHARED", "BYTES", "INTENSITY"), "experts_load": ("LOADS", "STRAGGLERS"), "energy": ("REGIME_LEVELS",),
-    "energy_map": ("MAP",), "sessions": ("MIX_PICTURE", "DENSITY", "CONTEXT", "WAITS"), "waiting": ("MAP", "REUSE", "CURVE"),
-    "validation": ("SCATTER", "ERRORS"), "routing_file": ("POPULARITY", "OVERLAP", "PROOF"),
-}  # fmt: skip
-"""Pictures of the app that no report shows: they ask more of a state than can be worked out of 6,561 in time, hang on controls or
-files of their page, or follow no slider."""
+class LeftOut(NamedTuple):
+    """Pictures of the app that no report shows: what they show, why, and their names by module of app.plots."""
+
+    what: str
+    why: str
+    pictures: Mapping[str, tuple[str, ...]]
+
+
+LEFT_OUT = (
+    LeftOut(
+        "Where the joules of a token go",
+        "every slider moves each of its bars, which takes longer to work out for all states than this whole file may",
+        {"energy": ("REGIME_LEVELS",)},
+    ),
+    LeftOut("How much cheaper a byte of SRAM is", "none of these four sliders moves it", {"energy_map": ("MAP",)}),
+    LeftOut(
+        "The page Sessions",
+        "its pictures replay thousands of requests and follow sliders of their own",
+        {"sessions": ("MIX_PICTURE", "DENSITY", "CONTEXT", "WAITS"), "waiting": ("MAP", "REUSE", "CURVE")},
+    ),
+    LeftOut("The page Validation", "it shows measurements, which no slider moves", {"validation": ("SCATTER", "ERRORS")}),
+    LeftOut("What a file of your router tells", "no slider moves it", {"routing_file": ("POPULARITY", "OVERLAP", "PROOF")}),
+)

@@ -125,7 +125,7 @@ def _variables(snapshots: Sequence[Snapshot], states: Sequence[dict[str, Any]], 
             sections.setdefault(figure.page, []).append(figure)
     return {
         "heading": " · ".join(state["name"] for state in states), "states": states, "notices": list(notices), "sections": sections,
-        "columns": table_columns(),
+        "columns": table_columns(), "left_out": contents.LEFT_OUT,
         "version": physics.__version__, "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "command": command or _command(snapshots),
         "style": Markup(_colors_css() + (STATIC / "report.css").read_text(encoding="utf-8")),
