@@ -13,6 +13,17 @@ class _Sheet(param.List):  # type: ignore[misc]  # param carries no types here
     """Of a plain list Bokeh would visit every word three times at each change."""
 
 
+def tell(part: Any, **values: Any) -> bool:
+    """Set those parameters of a component or widget that differ; whether any did."""
+    changed = {name: value for name, value in values.items() if getattr(part, name) != value}
+    if len(changed) == 1:
+        setattr(part, *changed.popitem())  # `param.update` looks at every parameter first
+        return True
+    if changed:
+        part.param.update(**changed)
+    return bool(changed)
+
+
 def sheet(doc: str) -> Any:
     """A parameter for a list of plain dictionaries, which reach the browser as one JSON text."""
     return _Sheet(doc=doc)

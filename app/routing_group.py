@@ -8,6 +8,7 @@ from typing import Any
 import panel_material_ui as pmui
 
 from app.chosen_routing import OVERLAPS, ROUTINGS
+from app.quiet import tell
 from app.shell import group
 from app.state import Choices, Explorer, Snapshot
 from app.widgets import Slider, linear_stops
@@ -98,6 +99,4 @@ class RoutingGroup:
             on, values = SHOWN_FOR[name]
             wanted = {"value": getattr(choices, name), "default": getattr(base, name), "disabled": getattr(choices, on) not in values}
             wanted |= {"value_throttled": wanted["value"]} if slider.value != wanted["value"] else {}
-            changed = {key: value for key, value in wanted.items() if getattr(slider, key) != value}
-            if changed:
-                slider.param.update(**changed)
+            tell(slider, **wanted)

@@ -18,6 +18,7 @@ from app.pages.pipeline import PipelinePage
 from app.pages.regimes import RegimesPage
 from app.pages.sessions import SessionsPage
 from app.pages.validation import ValidationPage
+from app.quiet import tell
 from app.report.export import exported
 from app.shell import Page, Shell
 from app.sidebar import Sidebar
@@ -88,9 +89,9 @@ class Session:
         title = self.names[s.choices.preset] if set(s.choices.changed_from_preset()) <= own else ""
         with pn.io.hold():
             self.live.push(s)
-            self.shell.headline.tiles = headline.tiles(s)
+            tell(self.shell.headline, tiles=headline.tiles(s))
             link_note = link_gaps(s.choices.model, s.choices.machine, s.choices.routing)
-            self.shell.topbar.param.update(link_note=link_note, preset=title)
+            tell(self.shell.topbar, link_note=link_note, preset=title)
 
     def explain(self, title: str, blocks: Any) -> None:
         """Open the side panel."""

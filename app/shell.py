@@ -20,6 +20,7 @@ from app.components import Block, CardHead, DataTable, File, Fold, Headline, Not
 from app.feed import Feed
 from app.live import LiveView
 from app.live_pages import LivePages
+from app.quiet import tell
 from app.theme import DARK, FONT, HUES, LIGHT, Theme, bokeh_theme, theme_of
 
 _LOG = logging.getLogger(__name__)
@@ -103,7 +104,7 @@ class Card(Viewer):  # type: ignore[misc]  # panel carries no types
 
     def say(self, sentence: str, bad: bool = False) -> None:
         """Show the answer sentence; **bold** for the numbers that change."""
-        self.head.param.update(sentence=sentence, tone="bad" if bad else "")
+        tell(self.head, sentence=sentence, tone="bad" if bad else "")
 
     def __panel__(self) -> Viewable:
         return self._layout

@@ -10,6 +10,7 @@ import panel_material_ui as pmui
 from app.components import Notice
 from app.inputs import Inputs
 from app.quantities import format_quantity
+from app.quiet import tell
 from app.routing_group import RoutingGroup
 from app.shell import group
 from app.state import AXES, Choices, Explorer, Snapshot
@@ -180,9 +181,9 @@ class Sidebar:
         base, model, kv = Choices.of_preset(s.choices.preset), s.scenario.model, self.sliders["kv_bytes_per_token"]
         for name, slider in self.sliders.items():
             if name != "kv_bytes_per_token":
-                _update(slider, default=float(getattr(base, name)))
+                tell(slider, default=float(getattr(base, name)))
         from_model = float(model.kv_bytes_per_token(s.scenario.kv_dtype))
-        _update(kv, default=from_model, disabled=not from_model)
+        tell(kv, default=from_model, disabled=not from_model)
         depth = self.sliders["pipeline_depth"]
         stops = count_stops(1, min(64, model.n_layers))
         if depth.stops != stops:
@@ -190,10 +191,10 @@ class Sidebar:
         published = float(model.max_context) or None
         note = f"{model.name} was published for {format_quantity(published, 'tokens')}." if published else ""
         label = f"Hatched: beyond the {format_quantity(published, 'tokens')} {model.name} was published for." if published else ""
-        _update(self.sliders["context_tokens"], limit=published, limit_note=note, limit_label=label)
+        tell(self.sliders["context_tokens"], limit=published, limit_note=note, limit_label=label)
         capacity = s.scenario.machine.memory_bytes
         if s.choices.memory_bytes is None:
-            _update(self.capacity, default=capacity)
+            tell(self.capacity, default=capacity)
         if self.capacity.value != capacity:
             self.capacity.param.update(value=capacity, value_throttled=capacity)
 
@@ -202,12 +203,12 @@ class Sidebar:
         kv = format_quantity(model.kv_bytes_per_token(s.scenario.kv_dtype), "B/token")
         active = format_quantity(model.n_active_params, "parameters").replace(" parameters", "")
         total = format_quantity(model.n_params, "parameters").replace(" parameters", "")
-        _update(self.model_facts, text=f"{total} total, {active} active, {kv}")
+        tell(self.model_facts, text=f"{total} total, {active} active, {kv}")
         known = [name for name in ("bf16", "fp8", "fp4") if name in machine.peaks]
         ridges = [f"{machine.peaks[name] / machine.memory_bytes_per_s:.0f} {name.upper()}" for name in known]
         size, rate = format_quantity(machine.memory_bytes, "B"), format_quantity(machine.memory_bytes_per_s, "B/s")
         note = " · own numbers" if s.choices.own_machine else " · announced" if machine.announced else ""
-        _update(self.machine_facts, text=f"{size}, {rate}, ridge {' · '.join(ridges) or '–'}{note}")
+        tell(self.machine_facts, text=f"{size}, {rate}, ridge {' · '.join(ridges) or '–'}{note}")
 
 
 def _offer(select: Any, names: list[str]) -> None:
@@ -215,9 +216,3 @@ def _offer(select: Any, names: list[str]) -> None:
     missing = [name for name in dict.fromkeys(names) if name not in select.options]
     if missing:
         select.options = [*missing, *select.options]
-
-
-def _update(widget: Any, **values: Any) -> None:
-    changed = {name: value for name, value in values.items() if getattr(widget, name) != value}
-    if changed:
-        widget.param.update(**changed)

@@ -19,6 +19,7 @@ from app.live import LiveView
 from app.pages import Context
 from app.plots import energy, energy_map
 from app.quantities import DASH, format_quantity
+from app.quiet import tell
 from app.shell import Card, cards, offer_code, table_card
 from app.state import AXES, Snapshot
 from app.widgets import Slider, decimal_stops, linear_stops
@@ -113,12 +114,6 @@ def measured_table(s: Snapshot) -> list[Row]:
 
 def _shown(value: float, unit: str) -> str:
     return DASH if not math.isfinite(value) else format_quantity(value, unit)
-
-
-def _update(widget: Any, **values: Any) -> None:
-    changed = {name: value for name, value in values.items() if getattr(widget, name) != value}
-    if changed:
-        widget.param.update(**changed)
 
 
 class EnergyPage:
@@ -219,8 +214,7 @@ class EnergyPage:
         self.chips.say(sentences.chips(s))
         self.measured.say(sentences.measured(s))
         for table, rows in ((self.chip_table, chip_rows(s)), (self.measured_table, measured_table(s))):
-            if table.rows != rows:
-                table.rows = rows
+            tell(table, rows=rows)
         self._quiet = True
         try:
             self._show_controls(s)
@@ -259,12 +253,12 @@ class EnergyPage:
         if s.choices.idle_w is None:
             defaults["idle_w"] = s.scenario.machine.idle_w
         for name, default in defaults.items():
-            _update(self.sliders[name], default=default)
+            tell(self.sliders[name], default=default)
         notes = {"idle_w": "not stated" if not defaults.get("idle_w", 1.0) else "from the machine", "leakage_w_per_gb": "not stated"}
         notes |= {"sram_chip_bytes": "from the chip"}
         for name, slider in self.sliders.items():
             off = (not built and name in ("bank_bytes", "wire_mm", "wire_pj_per_bit_mm")) or (asked == "device" and name == "wire_mm")
-            _update(slider, disabled=off, default_note=notes.get(name, ""))
+            tell(slider, disabled=off, default_note=notes.get(name, ""))
 
     # ---------------------------------------------------------------------------------------------------------- files
     def _experts_csv(self) -> str:

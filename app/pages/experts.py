@@ -17,6 +17,7 @@ from app.pages import Context
 from app.pages.experts_file import FileCards
 from app.picture import Picture
 from app.plots import experts, experts_load
+from app.quiet import tell
 from app.shell import Card, cards, offer_code
 from app.state import AXES, Snapshot
 from app.widgets import Slider, count_stops
@@ -96,13 +97,11 @@ class ExpertsPage:
         wanted["limit_note"] = "More would put an expert on one GPU twice."
         wanted["limit_label"] = "Hatched: more than fit on different GPUs."
         wanted |= {"value_throttled": value} if self.slots.value != value else {}
-        changed = {name: value for name, value in wanted.items() if getattr(self.slots, name) != value}
-        if changed:
-            self._quiet = True
-            try:
-                self.slots.param.update(**changed)
-            finally:
-                self._quiet = False
+        self._quiet = True
+        try:
+            tell(self.slots, **wanted)
+        finally:
+            self._quiet = False
 
     def _moved_slots(self, value: float) -> None:
         if not self._quiet:

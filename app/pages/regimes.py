@@ -14,6 +14,7 @@ from app.components import DataTable
 from app.live import LiveView
 from app.pages import Context
 from app.plots import crossover, roofline, utilisation
+from app.quiet import tell
 from app.regimes_table import table_columns, table_rows
 from app.shell import Card, cards, offer_code, table_card
 from app.state import AXES, QUANTITIES, Snapshot
@@ -82,7 +83,7 @@ class RegimesPage:
         self.busy.say(sentences.utilisation(s), bad)
         self.crossover.say(sentences.crossover(s), bad and s.choices.quantity == "roofline_s")
         self.card.say(sentences.table(s))
-        self.table.param.update(columns=table_columns(s), rows=table_rows(s))
+        tell(self.table, columns=table_columns(s), rows=table_rows(s))
         for picker, value in ((self.axis, s.choices.axis), (self.quantity, s.choices.quantity)):
             if picker.value != value:
                 picker.value = value

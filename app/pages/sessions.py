@@ -25,6 +25,7 @@ from app.pages.sessions_tables import (
     tier_rows,
 )
 from app.plots import sessions, waiting
+from app.quiet import tell
 from app.sessions import CAPACITY_TOKENS, IDLE, LENGTHS
 from app.shell import Card, cards, offer_code, table_card
 from app.state import Snapshot
@@ -109,8 +110,7 @@ class SessionsPage:
         self.tiers.say(sentences.tiers(s))
         tables = ((self.percentiles, percentile_rows(s)), (self.replay_table, replay_rows(s)), (self.tier_table, tier_rows(s)))
         for table, rows in tables:
-            if table.rows != rows:
-                table.rows = rows
+            tell(table, rows=rows)
         self.controls.show(s)
 
     # ---------------------------------------------------------------------------------------------------------- files

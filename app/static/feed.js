@@ -10,9 +10,10 @@ export function render({model, view}) {
       source.data[column] = values
       touched.add(source)
     }
-    let at = numbers.byteOffset
+    const bytes = Uint8Array.from(atob(numbers), (letter) => letter.charCodeAt(0))
+    let at = 0
     for (const [id, column, length] of where) {
-      put(id, column, new Float32Array(numbers.buffer, at, length))
+      put(id, column, new Float32Array(bytes.buffer, at, length))
       at += 4 * length
     }
     for (const [id, column, values] of texts) put(id, column, values)
