@@ -137,8 +137,8 @@ EXPERTS: Picture[Snapshot] = Picture(expert_build, expert_columns, expert_limits
 LEVEL_NAMES = {
     "memory": "memory",
     "flop": "arithmetic",
-    "scale_up": "links inside a domain",
-    "scale_out": "links between domains",
+    "scale_up": "links in a domain",
+    "scale_out": "links across",
     "idle": "idle",
 }
 _KEY = {"memory": (0.0, 0), "flop": (0.27, 0), "idle": (0.6, 0), "scale_up": (0.0, 1), "scale_out": (0.5, 1)}
@@ -160,7 +160,7 @@ TOP = len(REGIMES) + 0.15
 def level_limits(s: Snapshot) -> Limits:
     """From nothing to the longest bar, with room for its words."""
     longest = float(np.nanmax(s.energy.levels["total"].to_numpy(), initial=0.0))
-    return 0.0, (longest or 1.0) * 2.1, -0.6, TOP + 0.4
+    return 0.0, (longest or 1.0) * 2.3, -0.6, TOP + 0.4
 
 
 def level_columns(s: Snapshot) -> Columns:

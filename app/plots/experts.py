@@ -13,7 +13,7 @@ import numpy as np
 from app import expert_bank as b
 from app.picture import Columns, Limits, Picture
 from app.plots.labels import beside_points, spread, spread_linear
-from app.plots.marks import cursor, curve, points, texts
+from app.plots.marks import cursor, curve, decades_of, points, texts
 from app.quantities import format_quantity
 from app.state import Snapshot
 from app.theme import DASHES, GHOST_ALPHA, line, log_limits, shared_options, tick_formatter
@@ -162,8 +162,8 @@ def distinct_build(s: Snapshot) -> hv.Overlay:
     band = hv.Area((x, y[:half], y[half:][::-1]), "x", ["y", "high"], label="band")
     parts = [band.opts(line_alpha=0, color=line("decode_experts"), fill_alpha=0.18), *_lines(data)]
     frame = shared_options(
-        min_height=330, logx=True, xlim=box[:2], ylim=box[2:], xlabel="Tokens in a step", ylabel="Distinct experts of a layer",
-        xformatter=tick_formatter("tokens"), yformatter=tick_formatter("experts"),
+        min_height=330, hooks=[decades_of("uniform")], logx=True, xlim=box[:2], ylim=box[2:], xlabel="Tokens in a step",
+        ylabel="Distinct experts of a layer", xformatter=tick_formatter("tokens"), yformatter=tick_formatter("experts"),
     )  # fmt: skip
     return hv.Overlay(parts).opts(frame)
 
@@ -196,8 +196,9 @@ def shared_build(s: Snapshot) -> hv.Overlay:
     """The overlay of a snapshot."""
     data, box = shared_columns(s), shared_limits(s)
     frame = shared_options(
-        min_height=330, logx=True, logy=True, xlim=box[:2], ylim=box[2:], xlabel="Tokens in a step", ylabel="Tokens per touched expert",
-        xformatter=tick_formatter("tokens"), yformatter=tick_formatter("tokens"), yticks=[1, 2, 5, 10, 20, 50, 100, 200, 500, 1000],
+        min_height=330, hooks=[decades_of("uniform")], logx=True, logy=True, xlim=box[:2], ylim=box[2:], xlabel="Tokens in a step",
+        ylabel="Tokens per touched expert", xformatter=tick_formatter("tokens"), yformatter=tick_formatter("tokens"),
+        yticks=[1, 2, 5, 10, 20, 50, 100, 200, 500, 1000],
     )  # fmt: skip
     return hv.Overlay(_lines(data)).opts(frame)
 
@@ -265,8 +266,8 @@ def traffic_build(s: Snapshot) -> hv.Overlay:
     parts.append(texts(data["pays text"], "pays text", "text", text_font_size="11px"))
     parts.append(cursor(data["batch"], "batch"))
     frame = shared_options(
-        min_height=330, logx=True, logy=True, xlim=box[:2], ylim=box[2:], xlabel="Batch, requests", ylabel="Bytes per decoded token",
-        xformatter=tick_formatter("requests"), yformatter=tick_formatter("B/token"),
+        min_height=330, hooks=[decades_of("shared")], logx=True, logy=True, xlim=box[:2], ylim=box[2:], xlabel="Batch, requests",
+        ylabel="Bytes per decoded token", xformatter=tick_formatter("requests"), yformatter=tick_formatter("B/token"),
     )  # fmt: skip
     return hv.Overlay(parts).opts(frame)
 

@@ -10,7 +10,7 @@ import numpy as np
 from app import expert_bank as b
 from app.picture import Columns, Limits, Picture
 from app.plots.labels import spread, spread_linear
-from app.plots.marks import cursor, curve, texts
+from app.plots.marks import cursor, curve, decades_of, texts
 from app.state import Snapshot
 from app.theme import DASHES, shared_options, tick_formatter
 
@@ -111,7 +111,8 @@ def straggler_build(s: Snapshot) -> hv.Overlay:
         parts.append(texts(data[f"name {name}"], f"name {name}", meaning, text_align="left", text_font_size="11px"))
     parts.append(cursor(data["batch"], "batch"))
     frame = shared_options(
-        min_height=300, logx=True, logy=True, xlim=box[:2], ylim=box[2:], xlabel="Independent tokens in a step",
+        min_height=300, hooks=[decades_of("tokens")], logx=True, logy=True, xlim=box[:2], ylim=box[2:],
+        xlabel="Independent tokens in a step",
         ylabel="Busiest GPU over an even share", xformatter=tick_formatter("tokens"), yformatter=tick_formatter(""),
         yticks=[1, 1.2, 1.5, 2, 3, 5, 10, 20, 50],
     )  # fmt: skip

@@ -60,7 +60,9 @@ def _hatch(plot: Any, _element: Any) -> None:
 
 
 _DECADES_JS = """
-const x = Array.from(source.data.x).filter(isFinite)
+const {y} = source.data
+const x = Array.from(source.data.x).filter((value, i) => isFinite(value) && isFinite(y[i]))
+if (x.length == 0) x.push(cb_data.start, cb_data.end)
 const low = Math.max(cb_data.start, Math.min(...x)), high = Math.min(cb_data.end, Math.max(...x))
 const ticks = []
 for (let n = Math.ceil(Math.log10(low) - 1e-6); n <= Math.log10(high) + 1e-6; n++) ticks.push(10 ** n)
