@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 from typing import Any
 
@@ -17,9 +18,9 @@ def on_server_loaded(server_context: Any) -> None:
 
 
 def send_at_once() -> None:
-    """Let every websocket send a message as soon as it is written.
+    """Let every websocket send what one turn of the event loop wrote as soon as that turn ends, in one system call.
 
-    Bokeh writes a message as three frames and leaves TCP to gather them: the second waits for the browser's delayed
+    Bokeh writes a message as three frames and more and leaves TCP to gather them: the second waits for the browser's delayed
     acknowledgement, up to 40 ms of every slider step.
     """
     opened = WSHandler.open
@@ -29,7 +30,44 @@ def send_at_once() -> None:
     @functools.wraps(opened)
     def open_at_once(handler: Any) -> None:
         handler.set_nodelay(True)
+        if handler.ws_connection is not None:
+            _gather(handler.ws_connection.stream)
         opened(handler)
 
     open_at_once.at_once = True  # type: ignore[attr-defined]
     WSHandler.open = open_at_once
+
+
+def _gather(stream: Any) -> None:
+    """Let a stream write once for all that was handed to it since the loop last turned."""
+    send = stream.write
+    waiting: list[tuple[bytes, asyncio.Future[None]]] = []
+
+    def flush() -> None:
+        parts = [part for part, _ in waiting]
+        dones = [done for _, done in waiting]
+        waiting.clear()
+        try:
+            send(b"".join(parts)).add_done_callback(lambda sent: _settle(dones, sent.exception()))
+        except Exception as problem:  # whatever closed the stream is told to those who wrote
+            _settle(dones, problem)
+
+    def write(data: bytes | memoryview) -> asyncio.Future[None]:
+        done = asyncio.get_running_loop().create_future()
+        done.add_done_callback(asyncio.Future.exception)  # heard, also where nobody waits for it
+        if not waiting:
+            asyncio.get_running_loop().call_soon(flush)
+        waiting.append((bytes(data), done))
+        return done
+
+    stream.write = write
+
+
+def _settle(dones: list[asyncio.Future[None]], problem: BaseException | None) -> None:
+    for done in dones:
+        if done.cancelled():
+            continue
+        if problem is None:
+            done.set_result(None)
+        else:
+            done.set_exception(problem)

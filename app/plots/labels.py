@@ -61,13 +61,15 @@ def beside_points(
     strokes: (x0, y0, x1, y1) of lines better left uncovered.
     """
     px, py = _to_px(np.asarray(x, float), np.asarray(y, float), limits)
-    boxes = _blocked_boxes(px, py, blocked, strokes, limits)
+    places = _places(px, py, np.array([CHAR_PX * len(text) for text in texts]))
+    cost = _cost(places, _blocked_boxes(px, py, blocked, strokes, limits))
     out_x, out_y = np.full(len(px), np.nan), np.full(len(px), np.nan)
+    placed = np.empty((0, 4))
     for i in np.argsort(py):
         if not (np.isfinite(px[i]) and np.isfinite(py[i])):
             continue
-        box = _best_place(px[i], py[i], CHAR_PX * len(texts[i]), boxes)
-        boxes = np.vstack([boxes, box])
+        box = places[i, int(np.argmin(cost[i] + _overlaps(places[i], placed)))]
+        placed = np.vstack([placed, box])
         out_x[i], out_y[i] = _from_px(box[0], box[1], limits)
     return out_x, out_y
 
@@ -95,15 +97,22 @@ _SIDES = np.array(_NEAR + _FAR)
 """Where a label may stand, best first: half its width to the side, and lines up or down."""
 
 
-def _best_place(px: float, py: float, width: float, boxes: np.ndarray) -> np.ndarray:
-    places = np.empty((len(_SIDES), 4))
-    places[:, 0], places[:, 1] = px + _SIDES[:, 0] * (width / 2 + 9), py + _SIDES[:, 1] * LINE_PX
-    places[:, 2], places[:, 3] = width, LINE_PX
-    cx, cy = places[:, 0], places[:, 1]
-    beyond = (cx + width / 2 - PLOT_PX[0], width / 2 - cx, cy + 8 - PLOT_PX[1], 8 - cy)
+def _places(px: np.ndarray, py: np.ndarray, widths: np.ndarray) -> np.ndarray:
+    """Where each label may stand: [label, place, (centre x, centre y, width, height)]."""
+    places = np.empty((len(px), len(_SIDES), 4))
+    places[..., 0] = px[:, None] + _SIDES[:, 0] * (widths[:, None] / 2 + 9)
+    places[..., 1] = py[:, None] + _SIDES[:, 1] * LINE_PX
+    places[..., 2], places[..., 3] = widths[:, None], LINE_PX
+    return places
+
+
+def _cost(places: np.ndarray, boxes: np.ndarray) -> np.ndarray:
+    """What each place covers and how far it sticks out of the picture, the better sides first: [label, place]."""
+    cx, cy, half = places[..., 0], places[..., 1], places[..., 2] / 2
+    beyond = (cx + half - PLOT_PX[0], half - cx, cy + 8 - PLOT_PX[1], 8 - cy)
     outside = sum(np.maximum(side, 0.0) for side in beyond)
-    cost = _overlaps(places, boxes) + 20.0 * outside + 3.0 * np.arange(len(places))
-    return np.asarray(places[int(np.argmin(cost))])
+    covered = _overlaps(places.reshape(-1, 4), boxes).reshape(cx.shape)
+    return np.asarray(covered + 20.0 * outside + 3.0 * np.arange(len(_SIDES)))
 
 
 def spread(y: Sequence[float], limits: tuple[float, float], gap_px: float = LINE_PX) -> np.ndarray:
