@@ -54,6 +54,7 @@ class Inputs:
         self._shown: tuple[Any, ...] = ()
         self._errors: dict[str, str] = {}
         self._named: dict[Notice, str] = {}
+        self.files: dict[str, str] = {}  # by the name of the model or machine that was read from it
         self.drop = FileDrop(
             label="config.json", hint="or drop it, or a model's folder, here", accept=".json", multiple=True, limit_bytes=80 * MIB,
             wanted=["config.json", "hf_quant_config.json", "model.safetensors.index.json"],
@@ -79,7 +80,9 @@ class Inputs:
     def _read_model(self, files: Mapping[str, bytes]) -> None:
         read = read_model(files)
         self._kept(self.explorer.models, read.model.name, read.model)
-        if not self.explorer.change(model=read.model.name, kv_bytes_per_token=None, weight_dtype=None) and not self._shallower(read.model):
+        self.files[read.model.name] = read.file
+        chosen = {"model": read.model.name, "model_file": read.file, "kv_bytes_per_token": None, "weight_dtype": None}
+        if not self.explorer.change(**chosen) and not self._shallower(read.model, chosen):
             problem = self.explorer.problem
             self.explorer.change()
             raise ValueError(f"{read.model.name} was read, and is in the list of models; it cannot be shown yet: {problem}")
@@ -87,12 +90,10 @@ class Inputs:
         self._released()
         self.show_panel(read.model.name, model_blocks(read))
 
-    def _shallower(self, model: physics.Model) -> bool:
+    def _shallower(self, model: physics.Model, chosen: Mapping[str, Any]) -> bool:
         """Once more with a pipe as deep as the model has layers, its own routing, and its published weights."""
         depth = min(self.explorer.choices.pipeline_depth, model.n_layers)
-        return self.explorer.change(
-            model=model.name, kv_bytes_per_token=None, pipeline_depth=depth, weight_dtype=None, compute_dtype=None, routing="uniform"
-        )
+        return self.explorer.change(**chosen, pipeline_depth=depth, compute_dtype=None, routing="uniform")
 
     def _kept(self, mapping: dict[str, Any], name: str, value: Any) -> None:
         """Keep it, and let the oldest go that is not in use."""
@@ -107,9 +108,12 @@ class Inputs:
         read = read_machine_file(files)
         for name, machine in read.machines.items():
             self._kept(self.explorer.machines, name, machine)
+            self.files[name] = read.file
         first = next(iter(read.machines))
         said = [read.sentence, *read.questions[:3]]
-        if not self.explorer.change(machine=first, own_machine="", own_machine_name="", memory_bytes=None, idle_w=None):
+        if not self.explorer.change(
+            machine=first, machine_file=read.file, own_machine="", own_machine_name="", memory_bytes=None, idle_w=None
+        ):
             said.append(f"They are in the list of machines; {first} cannot be shown yet: {self.explorer.problem}.")
         self.explorer.problem = ""
         self.machines_said.text = " ".join(said)
@@ -161,6 +165,7 @@ class Inputs:
     def _forget(self) -> None:
         """As freshly opened: nothing is said about files or typed numbers."""
         self._errors.clear()
+        self.files.clear()
         self._shown = ()
         for drop, said in ((self.drop, self.said), (self.machines_drop, self.machines_said)):
             drop.forget()

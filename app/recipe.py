@@ -35,7 +35,7 @@ def routing_words(choices: Choices, routing: physics.Routing | str | None = None
 def model_words(choices: Choices) -> str:
     """The expression that makes the model: a row of `data/`, or the user's own config.json."""
     if choices.model.endswith(YOURS):
-        return f"physics.Model.from_config('config.json', name={choices.model.removesuffix(YOURS)!r})"
+        return f"physics.Model.from_config({choices.model_file or 'config.json'!r}, name={choices.model.removesuffix(YOURS)!r})"
     return f"physics.load_model({choices.model!r})"
 
 
@@ -43,10 +43,18 @@ def machine_words(choices: Choices) -> str:
     """The expression that makes the machine: a row of `data/`, one of the user's machines.csv, or either with own numbers."""
     machine = f"physics.load_machine({choices.machine!r})"
     if choices.machine.endswith(YOURS):
-        machine = f"physics.read_machines('machines.csv').machines[{choices.machine.removesuffix(YOURS)!r}]"
+        machine = f"physics.read_machines({choices.machine_file or 'machines.csv'!r}).machines[{choices.machine.removesuffix(YOURS)!r}]"
     numbers = [f"{field}={value!r}" for field, value in numbers_of_text(choices.own_machine).items()]
     name = [f"name={clean_name(choices.own_machine_name)!r}"] if choices.own_machine_name else []
     return f"physics.machine_from_numbers({', '.join([machine, *name, *numbers])})" if numbers or name else machine
+
+
+def _own_files(choices: Choices) -> list[str]:
+    """Where files of the user belong, as a comment; a file name cannot end it, for it is quoted."""
+    found = {choices.model: choices.model_file or "config.json", choices.machine: choices.machine_file or "machines.csv"}
+    names = [repr(file) for name, file in found.items() if name.endswith(YOURS)]
+    names += [repr(choices.routing_file)] if choices.routing == "loaded" else []
+    return [f"# put {' and '.join(names)} beside these lines"] if names else []
 
 
 def scenario_lines(choices: Choices, routing: physics.Routing | str | None = None) -> str:
@@ -61,7 +69,14 @@ def scenario_lines(choices: Choices, routing: physics.Routing | str | None = Non
         machine += f".replace(idle_w={choices.idle_w!r})"
     if choices.wire_pj_per_bit_mm is not None:
         machine = f"physics.with_wire_energy({machine}, {choices.sram_experts().wire_j_per_byte_mm!r})"
-    lines = ["import physics", "", "s = physics.Scenario(", f"    model={model_words(choices)},", f"    machine={machine},"]
+    lines = [
+        "import physics",
+        "",
+        *_own_files(choices),
+        "s = physics.Scenario(",
+        f"    model={model_words(choices)},",
+        f"    machine={machine},",
+    ]
     said = {name: value for name, value in vars(choices).items() if name in _SCENARIO and name not in ("model", "machine", "routing")}
     lines += [f"    {name}={value!r}," for name, value in said.items() if value != _DEFAULTS[name]]
     words = routing_words(choices, routing)

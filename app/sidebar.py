@@ -148,7 +148,8 @@ class Sidebar:
     def _chosen(self, name: str, value: Any) -> None:
         if self._quiet or value == getattr(self.explorer.choices, name):
             return
-        self.explorer.change(**({name: value} | _FRESH.get(name, {})))
+        fresh = _FRESH[name] | {f"{name}_file": self.inputs.files.get(value, "")} if name in _FRESH else {}
+        self.explorer.change(**({name: value} | fresh))
         self.show(self.explorer.snapshot)
         self._released()
 

@@ -40,6 +40,8 @@ class Choices(SessionChoices):
     preset: str = OPENING
     model: str = "DeepSeek-V3"
     machine: str = "H200"
+    model_file: str = ""
+    machine_file: str = ""
     context_tokens: int = 131_072
     batch: int = 64
     kv_bytes_per_token: float | None = None

@@ -33,20 +33,22 @@ Fact = tuple[str, str, str, str]
 
 
 class ReadModel(NamedTuple):
-    """A model from the user's files: itself, the sentence about it, facts beside what its name says, and notes."""
+    """A model from the user's files: itself, the sentence about it, facts beside what its name says, notes, and its config's file name."""
 
     model: Model
     sentence: str
     facts: tuple[Fact, ...]
     notes: tuple[str, ...]
+    file: str
 
 
 class ReadMachines(NamedTuple):
-    """Machines from the user's file by their shown names, the sentence about them, and questions about their peaks."""
+    """Machines from the user's file by their shown names, the sentence about them, questions about their peaks, and the file's name."""
 
     machines: dict[str, physics.Machine]
     sentence: str
     questions: tuple[str, ...]
+    file: str
 
 
 # ------------------------------------------------------------------------------------------------------------------ models
@@ -68,7 +70,12 @@ def read_model(files: Mapping[str, bytes]) -> ReadModel:
     model = model_from_config(config, quant_config=quant, safetensors_index=index, **options)
     stated = clean_name(model.name)
     shown = model.replace(name=stated + YOURS)
-    return ReadModel(shown, _sentence(shown, stated), _facts(shown, stated), tuple(model.notes))
+    return ReadModel(shown, _sentence(shown, stated), _facts(shown, stated), tuple(model.notes), _file_name(name))
+
+
+def _file_name(path: str) -> str:
+    """A file's own name without its folders, of a sane length."""
+    return PurePosixPath(path.replace("\\", "/")).name[:100]
 
 
 def _sorted(files: Mapping[str, bytes]) -> dict[str, tuple[str, dict[str, Any]]]:
@@ -158,6 +165,5 @@ def read_machine_file(files: Mapping[str, bytes]) -> ReadMachines:
     machines = {found + YOURS: machine.replace(name=found + YOURS) for found, machine in read.machines.items()}
     listed = ", ".join(list(read.machines)[:6]) + (" and more" if len(read.machines) > 6 else "")
     several = "1 machine" if len(machines) == 1 else f"{len(machines)} machines"
-    return ReadMachines(
-        machines, f"**{several}** read: {listed}. A link cannot carry {'it' if len(machines) == 1 else 'them'}.", read.questions
-    )
+    sentence = f"**{several}** read: {listed}. A link cannot carry {'it' if len(machines) == 1 else 'them'}."
+    return ReadMachines(machines, sentence, read.questions, _file_name(name))

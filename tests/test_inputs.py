@@ -184,11 +184,15 @@ def test_another_machine_brings_its_own_numbers() -> None:
 
 def test_the_printed_lines_make_the_same_scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     session = Session()
-    session.sidebar.inputs.drop.receive([("Mine/config.json", sent(MOE))])
-    session.sidebar.inputs.machines_drop.receive([("machines.csv", MACHINES.encode())])
+    model_file, machine_file = "it's\n mine.json", "'); import os #.csv"  # quoted, so that no name of a file can become code
+    session.sidebar.inputs.drop.receive([(f"Mine/{model_file}", sent(MOE))])
+    mine = session.explorer.choices.model
+    session.sidebar.inputs.machines_drop.receive([(machine_file, MACHINES.encode())])
+    session.sidebar.model.value = "DeepSeek-V3"
+    session.sidebar.model.value = mine
     session.sidebar.inputs.form._handle_msg({"key": "memory_bytes_per_s", "typed": "7 TB/s"})
-    (tmp_path / "config.json").write_bytes(sent(MOE))
-    (tmp_path / "machines.csv").write_text(MACHINES)
+    (tmp_path / model_file).write_bytes(sent(MOE))
+    (tmp_path / machine_file).write_text(MACHINES)
     monkeypatch.chdir(tmp_path)
     assert os.getcwd() == str(tmp_path)
     names: dict[str, Any] = {}
