@@ -69,3 +69,10 @@ def link_gaps(model: str, machine: str, routing: str) -> str:
         ("your model", model.endswith(YOURS)), ("your machine", machine.endswith(YOURS)), ("your routing", routing == "loaded"),
     ) if missing]  # fmt: skip
     return f"Link copied; it cannot carry {' nor '.join(lost)}: files stay in this session" if lost else ""
+
+
+def positive_bytes(name: str, value: float) -> float:
+    """A size [B] above nothing; ValueError with one sentence otherwise."""
+    if not 0.0 < float(value) < 1e18:
+        raise ValueError(f"{name}: {value!r} is outside 0 to 1e18 B")
+    return float(value)

@@ -197,6 +197,14 @@ class SidePanel(BrowserPart):
             self._call("close")
 
 
+class Help(BrowserPart):
+    """The question mark beside a control that has none of its own."""
+
+    label = param.String(doc="Name of the control.")
+    text = param.String(doc="What it means, from the glossary.")
+    _esm = esm("help")
+
+
 class Fold(BrowserPart):
     """A group of the sidebar that can be folded away."""
 

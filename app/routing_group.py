@@ -9,7 +9,7 @@ import panel_material_ui as pmui
 
 from app.chosen_routing import OVERLAPS, ROUTINGS
 from app.quiet import tell
-from app.shell import group
+from app.shell import group, helped
 from app.state import Choices, Explorer, Snapshot
 from app.widgets import Slider, linear_stops
 from physics.catalog import glossary
@@ -39,7 +39,11 @@ class RoutingGroup:
             "request_overlap_frac": self._slider("request_overlap_frac", linear_stops(0.0, 1.0, 0.01), unit="%"),
         }
         sliders = self.sliders
-        content = (self.routing, sliders["routing_sigma"], sliders["routing_zipf"], self.overlap, sliders["request_overlap_frac"])
+        routing, overlap = (
+            helped(select, self._words[name]["definition"])
+            for name, select in (("routing", self.routing), ("request_overlap", self.overlap))
+        )
+        content = (routing, sliders["routing_sigma"], sliders["routing_zipf"], overlap, sliders["request_overlap_frac"])
         self.fold = group("Routing within and between requests", *content)
         self.show(explorer.snapshot)
         explorer.forgetters.extend(slider.forget for slider in self.sliders.values())
@@ -47,8 +51,8 @@ class RoutingGroup:
     def _select(self, name: str, named: dict[str, str]) -> Any:
         words = self._words[name]
         select = pmui.Select(
-            label=words["label"], options={text: key for key, text in named.items()}, description=words["definition"], size="small",
-            sizing_mode="stretch_width", margin=(6, 0),
+            label=words["label"], options={text: key for key, text in named.items()}, size="small", sizing_mode="stretch_width",
+            margin=(6, 0),
         )  # fmt: skip
         select.param.watch(lambda event: self._chosen(name, event.new), "value")
         return select

@@ -16,7 +16,7 @@ import param
 from panel.util import edit_readonly
 from panel.viewable import Viewable, Viewer
 
-from app.components import Block, CardHead, DataTable, File, Fold, Headline, Notice, SidePanel, TabBar, TopBar
+from app.components import Block, CardHead, DataTable, File, Fold, Headline, Help, Notice, SidePanel, TabBar, TopBar
 from app.feed import Feed
 from app.live import LiveView
 from app.live_pages import LivePages
@@ -129,6 +129,12 @@ def cards(*content: Any) -> pn.Column:
 def table_card(table: DataTable, title: str, csv: Callable[[], str] | None = None, file_stem: str = "midfill") -> Card:
     """A table over the full width of the grid, with its CSV."""
     return Card(title, table, csv=csv, file_stem=file_stem, span=True)
+
+
+def helped(control: Any, text: str) -> pn.Row:
+    """A select, a box to tick or a text field with its help beside it, which the keyboard reaches too."""
+    mark = Help(label=control.label, text=text, sizing_mode="fixed", width=20, margin=(0, 0, 0, 6), align="center")
+    return pn.Row(control, mark, sizing_mode="stretch_width", margin=0)
 
 
 def group(title: str, *content: Any, open: bool = False) -> Fold:

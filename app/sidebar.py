@@ -12,7 +12,7 @@ from app.inputs import Inputs
 from app.quantities import format_quantity
 from app.quiet import tell
 from app.routing_group import RoutingGroup
-from app.shell import group
+from app.shell import group, helped
 from app.state import AXES, Choices, Explorer, Snapshot
 from app.widgets import Slider, binary_stops, count_stops, decimal_stops
 from physics.catalog import glossary, machines, models
@@ -85,15 +85,14 @@ class Sidebar:
     def _select(self, name: str, options: Any, searchable: bool = False) -> Any:
         words = self._words[name]
         select = pmui.Select(
-            label=words["label"], options=options, description=words["definition"], searchable=searchable, size="small",
-            sizing_mode="stretch_width", margin=(6, 0),
+            label=words["label"], options=options, searchable=searchable, size="small", sizing_mode="stretch_width", margin=(6, 0)
         )  # fmt: skip
         select.param.watch(lambda event: self._chosen(name, event.new), "value")
         return select
 
     def _flag(self, name: str) -> Any:
         words = self._words[name]
-        flag = pmui.Checkbox(label=words["label"], description=words["definition"], margin=(2, 0), sizing_mode="stretch_width")
+        flag = pmui.Checkbox(label=words["label"], margin=(2, 0), sizing_mode="stretch_width")
         flag.param.watch(lambda event: self._chosen(name, event.new), "value")
         return flag
 
@@ -107,16 +106,17 @@ class Sidebar:
         return slider
 
     def _arranged(self, primary: tuple[str, ...]) -> list[Any]:
-        sliders, selects = self.sliders, self.selects
-        layout = [sliders["gpus_per_stage"], selects["attention_parallel"], self.capacity, self.flags["double_buffered"]]
-        rest = [self.flags["estimate"], self.flags["overlap"], selects["energy_accounting"], sliders["output_tokens"]]
+        sliders, controls = self.sliders, {"model": self.model, "machine": self.machine} | self.selects | self.flags
+        shown = {name: helped(control, self._words[name]["definition"]) for name, control in controls.items()}
+        layout = [sliders["gpus_per_stage"], shown["attention_parallel"], self.capacity, shown["double_buffered"]]
+        rest = [shown["estimate"], shown["overlap"], shown["energy_accounting"], sliders["output_tokens"]]
         return [
-            self.model, self.model_facts, self.inputs.drop, self.inputs.said, self.machine, self.machine_facts,
+            shown["model"], self.model_facts, self.inputs.drop, self.inputs.said, shown["machine"], self.machine_facts,
             *(sliders[name] for name in primary),
             group("Stage and machine", *layout, open=True),
             self.inputs.machine,
             self.routing.fold,
-            group("Number formats", selects["weight_dtype"], selects["kv_dtype"], selects["compute_dtype"]),
+            group("Number formats", shown["weight_dtype"], shown["kv_dtype"], shown["compute_dtype"]),
             group("Estimate, overlap, energy", *rest),
         ]  # fmt: skip
 

@@ -18,7 +18,7 @@ from app.axes import AXES as AXES
 from app.axes import QUANTITIES as QUANTITIES
 from app.axes import axis_values
 from app.axes import depth_values as depth_values
-from app.chosen_parts import check_plain, chosen_machine, chosen_model, short
+from app.chosen_parts import check_plain, chosen_machine, chosen_model, positive_bytes, short
 from app.chosen_routing import checked_slots, chosen_routing
 from app.energy import SRAM_CHOICES, EnergyView, sram_experts
 from app.sessions import SessionChoices, SessionsView, synthetic
@@ -109,7 +109,7 @@ class Choices(SessionChoices):
         """
         machine = chosen_machine(self.machine, machines, self.own_machine, self.own_machine_name)
         if self.memory_bytes is not None:
-            machine = machine.replace(memory_bytes=_positive("memory_bytes", self.memory_bytes))
+            machine = machine.replace(memory_bytes=positive_bytes("memory_bytes", self.memory_bytes))
         if self.idle_w is not None:
             machine = machine.replace(idle_w=self.idle_w)
         sram = self.sram_experts()
@@ -150,12 +150,6 @@ class Choices(SessionChoices):
 
 def _plain(value: Any) -> str:
     return f"{value:.10g}" if isinstance(value, float) else str(value)
-
-
-def _positive(name: str, value: float) -> float:
-    if not 0.0 < float(value) < 1e18:
-        raise ValueError(f"{name}: {value!r} is outside 0 to 1e18 B")
-    return float(value)
 
 
 _NUMBERS = {"context_tokens", "batch", "pipeline_depth", "new_tokens", "prompt_tokens", "output_tokens", "gpus_per_stage"}

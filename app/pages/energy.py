@@ -20,7 +20,7 @@ from app.pages import Context
 from app.plots import energy, energy_map
 from app.quantities import DASH, format_quantity
 from app.quiet import tell
-from app.shell import Card, cards, offer_code, table_card
+from app.shell import Card, cards, helped, offer_code, table_card
 from app.state import AXES, Snapshot
 from app.widgets import Slider, decimal_stops, linear_stops
 from physics.catalog import glossary
@@ -164,7 +164,8 @@ class EnergyPage:
             "sram_chip": self._select("sram_chip", {name: name for name in sram_chips()}),
         }
         built = [slider for name, slider in self.sliders.items() if name != "idle_w"]
-        return pn.Column(*self.selects.values(), *built, styles=_GRID, sizing_mode="stretch_width", margin=(12, 0, 8, 0))
+        selects = [helped(select, words[name]["definition"]) for name, select in self.selects.items()]
+        return pn.Column(*selects, *built, styles=_GRID, sizing_mode="stretch_width", margin=(12, 0, 8, 0))
 
     def _slider(self, name: str, words: Any) -> Slider:
         unit, stops, scale = SLIDERS[name]
@@ -175,9 +176,7 @@ class EnergyPage:
 
     def _select(self, name: str, options: dict[str, Any]) -> Any:
         words = glossary()[name]
-        select = pmui.Select(
-            label=words["label"], options=options, description=words["definition"], size="small", sizing_mode="stretch_width", margin=(6, 0)
-        )
+        select = pmui.Select(label=words["label"], options=options, size="small", sizing_mode="stretch_width", margin=(6, 0))
         select.param.watch(lambda event: self._chosen(name, event.new), "value")
         return select
 

@@ -13,7 +13,7 @@ from app.forms import FileDrop
 from app.pages.sessions_tables import TIER_FIELDS, example, from_typed, typed_unit
 from app.quantities import parse_quantity
 from app.sessions import COMPACTIONS, CONVERSATIONS, POLICIES, SessionChoices, tier_changes, tier_text
-from app.shell import Card
+from app.shell import Card, helped
 from app.state import Explorer, Snapshot
 from app.widgets import Slider, decimal_stops, linear_stops
 from physics.catalog import glossary
@@ -62,10 +62,12 @@ class Controls:
         self.summary = self._text("summary_tokens", "not counted")
         self.summary.param.watch(lambda event: self._typed_summary(event.new), "value")
         self.trace = self._trace_controls()
-        self.timeline = _row(self.selects["compaction"], self.summary, narrow=True)
-        self.turns = _row(self.selects["conversation"], narrow=True)
-        self.map = _row(self.selects["waiting_measure"], self.sliders["stall_frac"])
-        self.replay = _row(self.selects["policy"], self.sliders["ttl_s"])
+        controls = self.selects | {"summary_tokens": self.summary}
+        shown = {name: helped(control, self._words[name]["definition"]) for name, control in controls.items()}
+        self.timeline = _row(shown["compaction"], shown["summary_tokens"], narrow=True)
+        self.turns = _row(shown["conversation"], narrow=True)
+        self.map = _row(shown["waiting_measure"], self.sliders["stall_frac"])
+        self.replay = _row(shown["policy"], self.sliders["ttl_s"])
         self.tier_card = self._tier_card()
         explorer.forgetters.append(self.start_anew)
 
@@ -81,8 +83,8 @@ class Controls:
     def _select(self, name: str, options: dict[str, str]) -> Any:
         words = self._words[name]
         select = pmui.Select(
-            label=words["label"], options={word: key for key, word in options.items()}, description=words["definition"], size="small",
-            sizing_mode="stretch_width", margin=(6, 0),
+            label=words["label"], options={word: key for key, word in options.items()}, size="small", sizing_mode="stretch_width",
+            margin=(6, 0),
         )  # fmt: skip
         select.param.watch(lambda event: self._change(**{name: event.new}), "value")
         return select
@@ -90,8 +92,7 @@ class Controls:
     def _text(self, name: str, placeholder: str) -> Any:
         words = self._words[name]
         return pmui.TextInput(
-            label=words["label"], placeholder=placeholder, description=words["definition"], size="small", sizing_mode="stretch_width",
-            margin=(6, 0), max_length=40,
+            label=words["label"], placeholder=placeholder, size="small", sizing_mode="stretch_width", margin=(6, 0), max_length=40
         )  # fmt: skip
 
     def _trace_controls(self) -> pn.Column:
