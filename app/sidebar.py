@@ -191,7 +191,7 @@ class Sidebar:
             depth.stops = stops
         published = float(model.max_context) or None
         note = f"{model.name} was published for {format_quantity(published, 'tokens')}." if published else ""
-        label = f"Hatched: beyond the {format_quantity(published, 'tokens')} {model.name} was published for." if published else ""
+        label = f"Hatched: beyond the {format_quantity(published, 'tokens')} it was published for." if published else ""
         tell(self.sliders["context_tokens"], limit=published, limit_note=note, limit_label=label)
         capacity = s.scenario.machine.memory_bytes
         if s.choices.memory_bytes is None:
