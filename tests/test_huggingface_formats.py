@@ -204,16 +204,16 @@ def test_what_is_not_understood_is_refused(quantization: dict[str, Any]) -> None
 
 @pytest.mark.parametrize("expression", ["re:(a+)+$", "re:(.*)*x", "re:(a|a)*b", "re:.*.*.*.*.*x", "re:" + "a" * 300, "re:((", "*" * 30])
 def test_expressions_that_could_run_for_ever_are_refused(expression: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     assert "quantization_config" in refused(DENSE, quant_method="fp8", modules_to_not_convert=[expression])
-    assert time.perf_counter() - start < 1.0
+    assert time.process_time() - start < 1.0
 
 
 def test_long_lists_are_read_in_bounded_time() -> None:
     names = [f"model.layers.{i % 900}.mlp.experts.{i}.w1" for i in range(100_000)]
-    start = time.perf_counter()
+    start = time.process_time()
     formats({**V3, "num_hidden_layers": 1000}, quant_method="fp8", weight_block_size=[128, 128], modules_to_not_convert=names)
-    assert time.perf_counter() - start < 10.0
+    assert time.process_time() - start < 10.0
 
 
 def test_mixtures_by_name() -> None:

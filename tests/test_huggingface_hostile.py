@@ -116,9 +116,9 @@ def test_a_file_too_large_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     with path.open("wb") as handle:
         handle.truncate(100 * 2**20)
-    start = time.perf_counter()
+    start = time.process_time()
     assert f"{CONFIG_BYTES >> 20} MiB" in refusal(path)
-    assert time.perf_counter() - start < 0.5
+    assert time.process_time() - start < 0.5
 
 
 def test_objects_that_are_deep_wide_circular_or_no_json() -> None:
@@ -173,10 +173,10 @@ def test_any_mutation_gives_a_model_or_a_sentence(base: int, seed: int) -> None:
 
 def test_a_seeded_corpus_of_two_thousand() -> None:
     rng = random.Random(20260401)
-    start = time.perf_counter()
+    start = time.process_time()
     read = sum(outcome(mutated(rng.choice(BASES), rng)) is not None for _ in range(2000))
     assert 0 < read < 2000
-    assert time.perf_counter() - start < 60
+    assert time.process_time() - start < 60
 
 
 QUANT_WORDS = ("quant_method", "weight_block_size", "config_groups", "ignore", "weights", "targets", "quantized_layers", "quant_algo")
