@@ -1,7 +1,7 @@
 """`python -m app check`: what continuous integration runs, step by step, with one exit code.
 
-Every step runs even if an earlier one failed. Browser and notebook tests run apart and last: they keep an event loop
-running, measure times, and start processes of their own.
+Every step runs even if an earlier one failed. Unit tests share the cores. Browser and notebook tests run apart, one by one
+and last: they keep an event loop running, measure times, and start processes of their own.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-NEEDED = ("panel", "numba", "pytest", "hypothesis", "playwright", "pytest_playwright", "nbclient", "ruff", "mypy", "importlinter")
+NEEDED = ("panel", "numba", "pytest", "hypothesis", "playwright", "pytest_playwright", "xdist", "nbclient", "ruff", "mypy", "importlinter")
+PARALLEL = ("-n", "logical", "--maxprocesses", "4", "--dist", "worksteal")
+"""At most four: each process has imports, memory and module fixtures of its own."""
 LINT_IMPORTS = "from importlinter.cli import lint_imports_command; lint_imports_command()"
 
 
@@ -33,7 +35,7 @@ STEPS = (
     Step("format", ("-m", "ruff", "format", "--check", ".")),
     Step("types", ("-m", "mypy")),
     Step("imports", ("-c", LINT_IMPORTS)),
-    Step("tests", ("-m", "pytest", "-m", "not browser and not notebook")),
+    Step("tests", ("-m", "pytest", *PARALLEL, "-m", "not browser and not notebook")),
     Step("browser", ("-m", "pytest", "-m", "browser or notebook"), fast=False),
 )
 

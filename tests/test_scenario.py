@@ -21,6 +21,15 @@ CHOICES = ("attention_parallel", "weight_dtype", "kv_dtype", "compute_dtype", "a
 FLAGS = ("overlap", "double_buffered")
 OPTIONAL = ("prompt_tokens", "kv_bytes_per_token", "weight_dtype", "compute_dtype", "attention_dtype", "efficiencies")
 FIELDS = tuple(physics.Scenario.__dataclass_fields__)
+
+
+class Anything:
+    """An object without meaning, whose name is the same in every process."""
+
+    def __repr__(self) -> str:
+        return "Anything()"
+
+
 ODD: tuple[Any, ...] = (
     True,
     np.True_,
@@ -38,7 +47,7 @@ ODD: tuple[Any, ...] = (
     math.inf,
     -math.inf,
     pd.NA,
-    object(),
+    Anything(),
     10**400,
     -(10**400),
     np.float32("nan"),
