@@ -96,8 +96,8 @@ class Card(Viewer):  # type: ignore[misc]  # panel carries no types
             name = self.head.figure_name = f"picture-{id(self)}"
             live.on_drawn(lambda figure: figure.update(name=name))
             self.head.param.watch(lambda event: live.see(event.new), "on_screen")
-        # Side by side where 360 px each are left, sharing the width by weight; a spanning card has a row of its own.
-        styles = _CARD | {"flex": "1 1 100%" if span else f"{weight} 1 {330 + 30 * weight}px"}
+        # Side by side where 390 px each are left, so not on a tablet, sharing the width by weight; a spanning card has a row of its own.
+        styles = _CARD | {"flex": "1 1 100%" if span else f"{weight} 1 {370 + 20 * weight}px"}
         body = self.live.pane if self.live is not None else view
         parts = [self.head, body] if controls is None else [self.head, controls, body]
         self._layout = pn.Column(*parts, styles=styles, sizing_mode="stretch_width", margin=0)

@@ -121,7 +121,7 @@ def _point_columns(s: Snapshot, box: Limits, roof_labels: tuple[list[Label], lis
     columns["names"] = {"x": label_x, "y": label_y, "text": words}
     fits = bool(s.memory.fits)
     columns["intensities"] = {"x": np.where(fits, np.nan, x), "y": np.full(5, box[2] * 1.5)}
-    low = box[2] * (box[3] / box[2]) ** 0.28
+    low = box[2] * (box[3] / box[2]) ** 0.55
     columns["infeasible"] = {"x": [3e3], "y": [low], "text": ["" if fits else "does not fit: no speed to show"]}
     return columns
 
