@@ -29,7 +29,7 @@ from physics.machine import ACCOUNTINGS
 from physics.si import KIB, PJ_PER_BIT
 
 SAME = "same as the rest"
-_GRID = {"display": "grid", "grid-template-columns": "repeat(auto-fill, minmax(215px, 1fr))", "gap": "2px 18px"}
+_GRID = {"display": "grid", "grid-template-columns": "repeat(auto-fill, minmax(240px, 1fr))", "gap": "2px 18px"}
 SLIDERS: dict[str, tuple[str, list[float], str]] = {
     "bank_bytes": ("KB", [float(2**n) for n in range(3, 11)], "log"),
     "wire_mm": ("mm", [0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 3.0, 5.0, 7.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0], "linear"),

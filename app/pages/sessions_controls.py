@@ -42,7 +42,7 @@ SLIDERS: dict[str, tuple[str, list[float], str]] = {
 }
 """Unit, stops and scale of each slider of the page."""
 MEASURE_NAMES = {"dollars": "usd", "joules": "joules"}
-_ROW = {"display": "grid", "grid-template-columns": "repeat(auto-fill, minmax(215px, 1fr))", "gap": "2px 18px", "align-items": "end"}
+_ROW = {"display": "grid", "grid-template-columns": "repeat(auto-fill, minmax(240px, 1fr))", "gap": "2px 18px", "align-items": "end"}
 BLANK = ""
 
 
