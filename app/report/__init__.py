@@ -37,12 +37,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the report; 2 with one sentence where the state or the file cannot be used."""
-    from app.report.apart import collected_later
+    from app.report.apart import hurried
 
     start = time.monotonic()
     try:
         _check_writable(arguments.output)
-        with collected_later():
+        with hurried():
             notices = _written(arguments)
     except (ValueError, KeyError) as problem:
         print(f"report: {problem.args[0]}", file=sys.stderr)

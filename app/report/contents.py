@@ -137,11 +137,11 @@ def shown(snapshot: Snapshot) -> list[Figure]:
     return [figure for figure in FIGURES if figure.when(snapshot)]
 
 
-def empty(s: Snapshot) -> set[str]:
+def empty(s: Snapshot) -> frozenset[str]:
     """First words of the elements that show nothing in any state of a report: no slider leaves a trail; what is pinned, estimates."""
     unpinned, exact = s.pinned is None, s.scenario.efficiencies is None
     off = {"trail": True, "ghost": unpinned, "ghosts": unpinned, "estimates": exact}
-    return {word for word, is_off in off.items() if is_off}
+    return frozenset(word for word, is_off in off.items() if is_off)
 
 
 def tile_texts(s: Snapshot) -> Texts:

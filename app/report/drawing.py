@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import holoviews as hv
@@ -35,23 +36,26 @@ def drawings(snapshots: Sequence[Snapshot]) -> list[Group]:
 
 
 def _drawn(figure: Figure, snapshot: Snapshot, i: int) -> Drawn:
-    made = drawn(_lean(figure.picture), snapshot)
+    made = drawn(_lean(figure.picture, contents.empty(snapshot)), snapshot)
     made.figure.update(
         sizing_mode="stretch_width", height=figure.picture.min_height, min_height=None, output_backend="canvas", name=f"{figure.key} {i}"
     )
     return made
 
 
-def _lean(picture: Picture[Snapshot]) -> Picture[Snapshot]:
-    """The picture without the elements that stay empty in a report: they cost drawing and painting all the same."""
+@cache
+def _lean(picture: Picture[Snapshot], empty: frozenset[str]) -> Picture[Snapshot]:
+    """The picture without the elements that stay empty in a report, which cost drawing and painting all the same.
+
+    One for all states, so that the second of them gets a copy of what was drawn for the first.
+    """
 
     def build(s: Snapshot) -> Any:
-        whole, off = picture.build(s), contents.empty(s)
-        return whole.clone([(key, element) for key, element in whole.data.items() if element.label.partition(" ")[0] not in off])
+        whole = picture.build(s)
+        return whole.clone([(key, element) for key, element in whole.data.items() if element.label.partition(" ")[0] not in empty])
 
     def columns(s: Snapshot) -> Any:
-        off = contents.empty(s)
-        return {label: part for label, part in picture.columns(s).items() if label.partition(" ")[0] not in off}
+        return {label: part for label, part in picture.columns(s).items() if label.partition(" ")[0] not in empty}
 
     return replace(picture, build=build, columns=columns)
 

@@ -17,7 +17,7 @@ from app.chosen_parts import link_gaps
 from app.quantities import format_quantity
 from app.regimes_table import table_columns, table_rows
 from app.report import MOST_STATES, contents, provenance
-from app.report.apart import collected_later, start
+from app.report.apart import hurried, start
 from app.report.contents import FIGURES, Figure
 from app.report.evaluate import PARTS, tables
 from app.report.grid import Grid
@@ -48,7 +48,7 @@ def html(snapshots: Sequence[Snapshot], notices: Sequence[str] = (), command: st
     """The whole file. The states are computed in processes of their own while this one draws."""
     if not 1 <= len(snapshots) <= MOST_STATES:
         raise ValueError(f"report: {len(snapshots)} states were given; one to {MOST_STATES} stand side by side")
-    with collected_later():
+    with hurried():
         return _html(snapshots, notices, command)
 
 
