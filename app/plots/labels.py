@@ -14,6 +14,8 @@ CHAR_PX, LINE_PX = 6.6, 15.0
 """Width of a letter and height of a line at 12 px type. A plot is taken as PLOT_PX, the smallest it gets in two columns: its real
 size is not known here, and what fits the small one fits the larger."""
 PLOT_PX = (340.0, 270.0)
+BEAD_PX = 7.0
+"""From bead to bead of a line that labels should not cover."""
 
 NAMES: Mapping[str, str] = {
     "prefill": "prefill",
@@ -83,12 +85,22 @@ def _blocked_boxes(px: np.ndarray, py: np.ndarray, blocked: Sequence[Any], strok
         bx, by = _to_px(x, y, limits)
         groups.append(np.column_stack([bx + sides * widths / 2, by, widths, np.full(len(blocked), LINE_PX)]))
     if len(strokes):
-        x0, y0, x1, y1 = np.asarray(strokes, float).T[:, :, None]
-        along = np.linspace(0.0, 1.0, 40)
-        sx, sy = _to_px(x0 * (x1 / x0) ** along, y0 * (y1 / y0) ** along, limits)
-        groups.append(np.column_stack([sx.ravel(), sy.ravel(), np.full((sx.size, 2), 3.0)]))
+        beads = _beads(np.asarray(strokes, float), limits)
+        groups.append(np.column_stack([beads, np.full(beads.shape, 3.0)]))
     boxes = np.vstack(groups)
     return np.asarray(boxes[np.isfinite(boxes).all(axis=1)])
+
+
+def _beads(strokes: np.ndarray, limits: Limits) -> np.ndarray:
+    """Points along lines, at most BEAD_PX apart: [bead, (x, y)]."""
+    x0, y0, x1, y1 = strokes.T
+    start, end = (np.column_stack(_to_px(x, y, limits)) for x, y in ((x0, y0), (x1, y1)))
+    length = np.nan_to_num(np.hypot(*(end - start).T), nan=0.0, posinf=0.0)
+    count = np.clip(np.ceil(length / BEAD_PX), 1, 100).astype(int)
+    line = np.repeat(np.arange(len(strokes)), count)
+    place = np.arange(len(line)) - np.repeat(np.cumsum(count) - count, count)
+    along = ((place + 0.5) / count[line])[:, None]
+    return np.asarray(start[line] + (end - start)[line] * along)
 
 
 _NEAR = [(1.0, 0.0), (-1.0, 0.0), (0.0, 1.0), (0.0, -1.0)]
