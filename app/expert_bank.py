@@ -6,7 +6,8 @@ and the page hides them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any
 
@@ -187,19 +188,26 @@ def _steps(held: Bank, routing: physics.Routing, batch: int, new_tokens: int, pr
 
 
 # ------------------------------------------------------------------------------------------------------------------- traffic
+# Weights hang on neither context nor placement; KV per token hangs on no batch.
+_ONE: Mapping[str, Any] = {
+    "batch": 1, "context_tokens": 1, "new_tokens": 1, "prompt_tokens": 1, "pipeline_depth": 1, "gpus_per_stage": 1,
+    "kv_bytes_per_token": None,
+}  # fmt: skip
+_REST = tuple(field.name for field in fields(physics.Scenario) if field.name not in _ONE)
+
+
 def traffic(s: Snapshot) -> dict[str, Array]:
     """Bytes per token of a decode step along BATCHES: experts, shared weights, KV, and experts if dealt round robin [B/token]."""
-    # Weights hang on neither context nor placement; KV per token hangs on no batch.
-    one: dict[str, Any] = dict.fromkeys(("batch", "context_tokens", "new_tokens", "prompt_tokens", "pipeline_depth", "gpus_per_stage"), 1)
-    plain = s.scenario.replace(**one, kv_bytes_per_token=None)
+    rest = {name: getattr(s.scenario, name) for name in _REST}
     kv = float(s.results["kv_bytes"][physics.REGIMES.index("decode_attention")]) / s.scenario.batch
-    balanced = _weights_per_token(plain.replace(routing="round_robin"))["experts"]
-    return _weights_per_token(plain) | {"kv": np.full(BATCHES.size, kv), "balanced": balanced}
+    balanced = _weights_per_token(**rest | {"routing": physics.Routing.round_robin()})["experts"]
+    return _weights_per_token(**rest) | {"kv": np.full(BATCHES.size, kv), "balanced": balanced}
 
 
 @lru_cache(maxsize=32)
-def _weights_per_token(scenario: physics.Scenario) -> dict[str, Array]:
-    weights = np.asarray(sweep_arrays(scenario, columns="weight_bytes", batch=BATCHES)["weight_bytes"]) / BATCHES[:, None]
+def _weights_per_token(**rest: Any) -> dict[str, Array]:
+    swept = sweep_arrays(physics.Scenario(**rest, **_ONE), columns="weight_bytes", batch=BATCHES)
+    weights = np.asarray(swept["weight_bytes"]) / BATCHES[:, None]
     index = {name: i for i, name in enumerate(physics.REGIMES)}
     return {"experts": weights[:, index["decode_experts"]], "shared": weights[:, index["decode_shared"]]}
 

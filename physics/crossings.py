@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -46,12 +46,15 @@ def crossing_rows(curves: Mapping[str, tuple[np.ndarray, np.ndarray]], quantity:
     curves: name -> (x, y) with a common x [1].
     quantity, axis: names written into the rows.
     """
-    rows = []
-    for (a, (x, ya)), (b, (xb, yb)) in combinations(curves.items(), 2):
+    for (a, (x, _)), (b, (xb, _)) in pairwise(curves.items()):
         if x.shape != xb.shape or not np.array_equal(x, xb):
             raise ValueError(f"curves: {a!r} and {b!r} are sampled at different x; give them a common one")
-        rows += [_row(axis, quantity, a, b, xc, yc, rising) for xc, yc, rising in _log_crossings(x, ya, yb)]
-    return rows
+    logs = {name: (_log(x), _log(y)) for name, (x, y) in curves.items()}
+    return [
+        _row(axis, quantity, a, b, xc, yc, rising)
+        for (a, (lx, la)), (b, (_, lb)) in combinations(logs.items(), 2)
+        for xc, yc, rising in _log_crossings(lx, la, lb)
+    ]
 
 
 def _row(axis: str, quantity: str, a: str, b: str, x: float, y: float, rising: bool) -> dict[str, Any]:
@@ -66,11 +69,17 @@ def _swept(frame: pd.DataFrame) -> str:
     return found[0]
 
 
-def _log_crossings(x: np.ndarray, ya: np.ndarray, yb: np.ndarray) -> list[tuple[float, float, bool]]:
-    good = (x > 0) & (ya > 0) & (yb > 0) & np.isfinite(ya) & np.isfinite(yb)
+def _log(values: np.ndarray) -> np.ndarray:
+    """Logarithms; NaN where a value is not positive and finite."""
     with np.errstate(all="ignore"):
-        lx, la, gap = np.log(x), np.log(ya), np.log(ya) - np.log(yb)
-        turns = good[:-1] & good[1:] & (gap[:-1] != gap[1:]) & ((gap[:-1] < 0.0) != (gap[1:] < 0.0))
+        logs = np.log(values)
+    return np.where(np.isfinite(logs), logs, np.nan)
+
+
+def _log_crossings(lx: np.ndarray, la: np.ndarray, lb: np.ndarray) -> list[tuple[float, float, bool]]:
+    gap = la - lb
+    known = np.isfinite(gap + lx)
+    turns = known[:-1] & known[1:] & (gap[:-1] != gap[1:]) & ((gap[:-1] < 0.0) != (gap[1:] < 0.0))
     found = []
     for i in np.flatnonzero(turns):
         t = gap[i] / (gap[i] - gap[i + 1])
