@@ -138,6 +138,7 @@ class LiveView(Generic[S]):
         self.theme = theme
         self.carrier: Carrier = by_patch
         self.on_screen = True
+        self._moving = False
         self._snapshot = snapshot
         self._marks: dict[str, list[_Mark]] = {}
         self._figures: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -199,7 +200,7 @@ class LiveView(Generic[S]):
             return 0
         changes: list[Change] = []
         scalars = 0
-        with self._batch():
+        with self._batch(), self._by_us():
             self._name_axes(snapshot)
             for label, values in self.picture.columns(snapshot).items():
                 for mark in self._marks.get(label, []):
@@ -302,7 +303,16 @@ class LiveView(Generic[S]):
         callback = self._drags.get(label)
         if callback is not None:
             span.update(editable=True, hover_line_color=span.line_color)
-            span.on_change("location", lambda _a, _o, new: callback(float(new)))
+            span.on_change("location", lambda _a, _o, new: None if self._moving else callback(float(new)))
+
+    @contextmanager
+    def _by_us(self) -> Iterator[None]:
+        """A line that follows a slider is not being dragged: to answer would show the same snapshot again."""
+        self._moving = True
+        try:
+            yield
+        finally:
+            self._moving = False
 
 
 def _entitle(figure: Any, names: AxisNames) -> None:

@@ -245,6 +245,15 @@ def test_cursor_line_reports_where_it_was_dragged():
     assert places == [55.0]
 
 
+def test_a_line_that_follows_a_slider_is_not_dragged():
+    view, places = LiveView(PICTURE, FIRST), []
+    view.on_drag("cursor", places.append)
+    rendered(view)
+    view.push(SECOND)
+    assert view._marks["cursor"][0].model.location == SECOND["cursor"]
+    assert places == []
+
+
 def test_pane_is_laid_out_once():
     view = LiveView(PICTURE, FIRST)
     assert view.pane is view.pane
