@@ -103,6 +103,10 @@ def test_narrow_window_folds_the_sidebar():
     made = shell()
     made.topbar._handle_msg({"narrow": True})
     assert not made.page.sidebar_open
+    sent = []
+    made.page.param.watch(lambda event: sent.append(event.new), "sidebar_open")
+    made.topbar._handle_msg({"narrow": True})  # the browser says it again where the answer was lost while the session was set up
+    assert sent == [True, False]
     made.topbar._handle_msg({"narrow": False})
     assert made.page.sidebar_open
 

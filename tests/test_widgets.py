@@ -83,3 +83,13 @@ def test_it_renders_without_an_outside_host():
     model = slider().get_root(Document())
     assert "http" not in model.esm
     assert not any("http" in sheet for sheet in model.stylesheets if isinstance(sheet, str))
+
+
+def test_refused_text_leaves_the_field_and_its_sentence_stays():
+    slider, sent = Slider(label="Batch size", unit="requests", stops=count_stops(1, 4096), value=8), []
+    slider._send_msg = sent.append
+    slider._handle_msg({"typed": "many"})
+    assert sent == [{"answered": True}]  # the field shows 8 requests again, whatever was typed
+    assert (slider.value, slider.error) == (8, "“many” is not a number: type a value from 1 request to 4,096 requests.")
+    slider.forget()
+    assert slider.error == ""
