@@ -78,6 +78,11 @@ class EnergyView:
         return physics.energy_by_level(self.scenario, "token")
 
     @cached_property
+    def level_joules(self) -> dict[str, np.ndarray]:
+        """Columns of `levels`, each [regime]."""
+        return {str(name): column.to_numpy() for name, column in self.levels.items()}
+
+    @cached_property
     def advantage(self) -> tuple[np.ndarray, str]:
         """Main memory over SRAM, [distance, bank], and what both include."""
         return physics.advantage_map(self.scenario, self.sram, BANKS, DISTANCES)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import panel as pn
@@ -25,6 +25,7 @@ from app.picture import AxisNames, Limits, Picture, Values
 from app.quantities import unit_of
 from app.stencil import stencil
 from app.theme import LIGHT, Theme, axis_title, recolor, tick_formatter
+from app.view import View
 
 S = TypeVar("S")
 
@@ -119,7 +120,7 @@ class FigurePane(pn.pane.base.Pane):  # type: ignore[misc]  # panel carries no t
         return model
 
 
-class LiveView(Generic[S]):
+class LiveView(View[S]):
     """One Picture on one page of one session. Keep a reference to it as long as its pane is shown.
 
     >>> import holoviews as hv
@@ -134,12 +135,11 @@ class LiveView(Generic[S]):
     """
 
     def __init__(self, picture: Picture[S], snapshot: S, theme: Theme = LIGHT) -> None:
+        super().__init__(snapshot)
         self.picture = picture
         self.theme = theme
         self.carrier: Carrier = by_patch
-        self.on_screen = True
         self._moving = False
-        self._snapshot = snapshot
         self._marks: dict[str, list[_Mark]] = {}
         self._figures: weakref.WeakSet[Any] = weakref.WeakSet()
         self._fitted: weakref.WeakKeyDictionary[Any, Limits] = weakref.WeakKeyDictionary()
@@ -210,20 +210,6 @@ class LiveView(Generic[S]):
                         scalars += _scalars(mark.model, values)
             self.carrier(changes)
         return len(changes) + scalars
-
-    def keep(self, snapshot: S) -> None:
-        """Note another snapshot without drawing it: while a slider is dragged, for a picture scrolled out of view."""
-        self._snapshot = snapshot
-
-    def settle(self) -> int:
-        """Draw the snapshot that was kept last."""
-        return self.push(self._snapshot)
-
-    def see(self, on_screen: bool) -> None:
-        """The browser says whether the picture is in view; coming into view brings it up to date."""
-        self.on_screen = on_screen
-        if on_screen:
-            self.settle()
 
     def _name_axes(self, snapshot: S) -> None:
         """Another quantity on an axis: new title, new ticks, and the limits follow, since the old ones mean nothing now."""

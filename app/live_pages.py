@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import panel as pn
 
 from app.live import Carrier, Change, LiveView, by_patch
 from app.theme import LIGHT, Theme
+from app.view import View
 
 S = TypeVar("S")
+V = TypeVar("V", bound=View[Any])
 
 
 class LivePages(Generic[S]):
@@ -19,7 +21,7 @@ class LivePages(Generic[S]):
 
     def __init__(self, snapshot: S) -> None:
         self._snapshot = snapshot
-        self._views: dict[str, list[LiveView[S]]] = {}
+        self._views: dict[str, list[View[S]]] = {}
         self._listeners: dict[str, list[Callable[[S], None]]] = {}
         self._stale: set[str] = set()
         self.shown: str | None = None
@@ -27,9 +29,10 @@ class LivePages(Generic[S]):
         self.carrier: Carrier = by_patch
         self._waiting: list[Change] | None = None
 
-    def add(self, page: str, view: LiveView[S]) -> LiveView[S]:
-        """Register a view on a page; it takes the present theme, and its changes travel with those of the others."""
-        view.theme, view.carrier = self.theme, self._carry
+    def add(self, page: str, view: V) -> V:
+        """Register a view on a page; a picture takes the present theme, and its changes travel with those of the others."""
+        if isinstance(view, LiveView):
+            view.theme, view.carrier = self.theme, self._carry
         self._views.setdefault(page, []).append(view)
         return view
 
@@ -38,7 +41,7 @@ class LivePages(Generic[S]):
         self._listeners.setdefault(page, []).append(callback)
 
     @property
-    def views(self) -> list[LiveView[S]]:
+    def views(self) -> list[View[S]]:
         """All views of the session."""
         return [view for views in self._views.values() for view in views]
 

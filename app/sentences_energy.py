@@ -12,10 +12,11 @@ from physics.energy import bank_j_per_byte
 from physics.expert_energy import ExpertEnergy
 from physics.expert_memory import bank_anchors
 from physics.joules import LEVELS
-from physics.regimes import REGIMES
+from physics.regimes import DECODE, REGIMES
 from physics.si import KIB, MIB, PJ_PER_BIT
 
 NO_EXPERTS = "This model has no routed experts: every weight serves every token, so there is nothing to keep apart in SRAM."
+_DECODE = [REGIMES.index(name) for name in DECODE]
 AT = {"device": "as a bare device", "interface": "at the interface", "wires": "with 25 mm of wire", "measured": "measured end to end"}
 
 
@@ -123,19 +124,18 @@ def advantage(s: Snapshot) -> str:
 
 def levels(s: Snapshot) -> str:
     """Where the joules of a decoded token go, and decode's share of a turn."""
-    table = s.energy.levels
-    decode = table.loc[[name for name in REGIMES if name.startswith("decode")]].sum()
-    total = float(decode["total"])
+    decode = {name: float(values[_DECODE].sum()) for name, values in s.energy.level_joules.items()}
+    total = decode["total"]
     if not total > 0:
         return "No energy per byte is known for this machine, so joules cannot be stated."
     names = {"memory": "main memory", "flop": "arithmetic", "scale_up": "links", "scale_out": "links between domains", "idle": "idle power"}
-    largest = max(LEVELS, key=lambda name: float(decode[name]))
+    largest = max(LEVELS, key=lambda name: decode[name])
     share = s.turn.decode_energy_frac
     verdict = "decode dominates" if share > 0.6 else "decode and midfill weigh alike" if share > 0.4 else "the midfill dominates"
     idle = "" if s.scenario.machine.idle_w else " Idle power is not stated by any source for this machine and counts as 0."
     new, out = (bold(format_exact(count, "tokens")) for count in (s.scenario.new_tokens, s.scenario.output_tokens))
     return (
-        f"A decoded token takes {_num(total, 'J')}, {bold(share_text(float(decode[largest]) / total))} of it {names[largest]}; "
+        f"A decoded token takes {_num(total, 'J')}, {bold(share_text(decode[largest] / total))} of it {names[largest]}; "
         f"in a turn of {new} in and {out} out, decode is {bold(share_text(share))} of the joules: {verdict}.{idle}"
     )
 

@@ -16,12 +16,14 @@ import param
 from panel.util import edit_readonly
 from panel.viewable import Viewable, Viewer
 
-from app.components import Block, CardHead, DataTable, File, Fold, Headline, Help, Notice, SidePanel, TabBar, TopBar
+from app.components import Block, CardHead, File, Fold, Headline, Help, Notice, SidePanel, TabBar, TopBar
 from app.feed import Feed
 from app.live import LiveView
 from app.live_pages import LivePages
+from app.live_table import LiveTable
 from app.quiet import tell
 from app.theme import DARK, FONT, HUES, LIGHT, Theme, bokeh_theme, theme_of
+from app.view import View
 
 _LOG = logging.getLogger(__name__)
 SIDEBAR_WIDTH = 320
@@ -72,33 +74,33 @@ _SX: dict[str, Any] = {
 
 
 class Card(Viewer):  # type: ignore[misc]  # panel carries no types
-    """One picture with its title, answer sentence and tools.
+    """One picture or table with its title, answer sentence and tools.
 
-    `view` is a LiveView or any Panel object; `csv` and `code` give the texts when they are asked for; `controls` stand above it.
-    `span` gives it a row of its own, `weight` its share of a row beside others.
+    `view` follows the snapshots while the card is in view, or is any Panel object; `csv` and `code` give the texts when they are
+    asked for; `controls` stand above it. `span` gives it a row of its own, `weight` its share of a row beside others.
     """
 
     def __init__(
-        self, title: str, view: LiveView[Any] | Viewable, csv: Callable[[], str] | None = None, code: Callable[[], str] | None = None,
+        self, title: str, view: View[Any] | Viewable, csv: Callable[[], str] | None = None, code: Callable[[], str] | None = None,
         file_stem: str = "midfill", span: bool = False, controls: Viewable | None = None, weight: int = 1,
     ) -> None:  # fmt: skip
         super().__init__()
-        self.live = view if isinstance(view, LiveView) else None
-        tools = [*(["csv"] if csv else []), *(["png", "svg"] if self.live else []), *(["code"] if code else [])]
+        drawn = isinstance(view, LiveView)
+        tools = [*(["csv"] if csv else []), *(["png", "svg"] if drawn else []), *(["code"] if code else [])]
         self.head = CardHead(title=title, tools=tools, file_stem=file_stem)
         self.code = code
         if csv is not None:
             make = csv
             self.head.on_tool("csv", lambda: self.head.send_file(File(f"{file_stem}.csv", make(), "text/csv;charset=utf-8")))
-        if self.live is not None:
-            live = self.live
+        if isinstance(view, LiveView):
             # A name set while the figure is drawn goes out with it; an id told to the head while it is drawn itself would be lost.
             name = self.head.figure_name = f"picture-{id(self)}"
-            live.on_drawn(lambda figure: figure.update(name=name))
-            self.head.param.watch(lambda event: live.see(event.new), "on_screen")
+            view.on_drawn(lambda figure: figure.update(name=name))
+        if isinstance(view, View):
+            self.head.param.watch(lambda event: view.see(event.new), "on_screen")
         # Side by side where 390 px each are left, so not on a tablet, sharing the width by weight; a spanning card has a row of its own.
         styles = _CARD | {"flex": "1 1 100%" if span else f"{weight} 1 {370 + 20 * weight}px"}
-        body = self.live.pane if self.live is not None else view
+        body = view.pane if isinstance(view, View) else view
         parts = [self.head, body] if controls is None else [self.head, controls, body]
         self._layout = pn.Column(*parts, styles=styles, sizing_mode="stretch_width", margin=0)
 
@@ -126,7 +128,7 @@ def cards(*content: Any) -> pn.Column:
     return pn.Column(*content, styles=_GRID, sizing_mode="stretch_width", margin=0)
 
 
-def table_card(table: DataTable, title: str, csv: Callable[[], str] | None = None, file_stem: str = "midfill") -> Card:
+def table_card(table: LiveTable[Any], title: str, csv: Callable[[], str] | None = None, file_stem: str = "midfill") -> Card:
     """A table over the full width of the grid, with its CSV."""
     return Card(title, table, csv=csv, file_stem=file_stem, span=True)
 

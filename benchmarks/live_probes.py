@@ -47,7 +47,8 @@ def probes(drag: Drag) -> tuple[list[dict[str, Any]], list[str]]:
     session.shell.show(drag.page)
     shown = [_snapshot(session.explorer.choices, drag.field, value) for value in drag.values]
     found, left_out = [], []
-    for number, view in enumerate(session.live._views[drag.page]):
+    pictures = [view for view in session.live._views[drag.page] if isinstance(view, LiveView)]
+    for number, view in enumerate(pictures):
         name = figure_name(drag.page, number)
         probe = _probe(view, shown)
         if probe is None:

@@ -32,9 +32,10 @@ def name_figures() -> None:
     plain_add = LivePages.add
 
     def add(self: Any, page: str, view: Any) -> Any:
-        name = figure_name(page, len(self._views.get(page, [])))
-        view.bench_name = name
-        view.on_drawn(lambda figure: figure.update(tags=[name]))
+        if isinstance(view, LiveView):
+            name = figure_name(page, sum(isinstance(other, LiveView) for other in self._views.get(page, [])))
+            view.bench_name = name  # type: ignore[attr-defined]
+            view.on_drawn(lambda figure: figure.update(tags=[name]))
         return plain_add(self, page, view)
 
     LivePages.add = add  # type: ignore[method-assign]

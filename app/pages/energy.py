@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,9 +14,9 @@ import panel_material_ui as pmui
 from app import recipe
 from app import sentences_energy as sentences
 from app.cells import Column, Row, column
-from app.components import DataTable
 from app.energy import BANKS, DISTANCES, measured_rows
 from app.live import LiveView
+from app.live_table import LiveTable
 from app.pages import Context
 from app.plots import energy, energy_map
 from app.quantities import DASH, format_quantity
@@ -141,18 +142,25 @@ class EnergyPage:
         self.levels = Card(
             "Where do the joules of a token go?", views[2], csv=self._levels_csv, code=self._levels_code, file_stem="energy-levels"
         )
-        self.chip_table = DataTable(columns=chip_columns(), rows=chip_rows(s), clickable=False)
         self.chips = table_card(
-            self.chip_table, "How many SRAM chips, and what must their switch carry?", csv=self._chips_csv, file_stem="sram-chips"
+            self._table(chip_columns(), chip_rows),
+            "How many SRAM chips, and what must their switch carry?",
+            csv=self._chips_csv,
+            file_stem="sram-chips",
         )
-        self.measured_table = DataTable(columns=MEASURED_COLUMNS, rows=measured_table(s), clickable=False)
-        self.measured = table_card(self.measured_table, "What did others measure?", csv=self._measured_csv, file_stem="measured-energy")
+        self.measured = table_card(
+            self._table(MEASURED_COLUMNS, measured_table), "What did others measure?", csv=self._measured_csv, file_stem="measured-energy"
+        )
         for card in (self.experts, self.map, self.levels):
             offer_code(card, self._show_panel)
         self.live.listen(self.name, self.show)
         self.explorer.forgetters.extend(slider.forget for slider in self.sliders.values())
         self.show(s)
         return cards(self.experts, self.map, self.levels, self.chips, self.measured)
+
+    def _table(self, columns: list[Column], rows: Callable[[Snapshot], list[Row]]) -> LiveTable[Snapshot]:
+        table = LiveTable(lambda s: {"rows": rows(s)}, self.explorer.snapshot, columns=columns, clickable=False)
+        return self.live.add(self.name, table)
 
     # ------------------------------------------------------------------------------------------------------- controls
     def _controls(self) -> pn.Column:
@@ -206,14 +214,12 @@ class EnergyPage:
 
     # ----------------------------------------------------------------------------------------------------------- live
     def show(self, s: Snapshot) -> None:
-        """Sentences, tables and widgets of a snapshot."""
+        """Sentences and widgets of a snapshot."""
         self.experts.say(sentences.experts(s))
         self.map.say(sentences.advantage(s))
         self.levels.say(sentences.levels(s), not s.memory.fits)
         self.chips.say(sentences.chips(s))
         self.measured.say(sentences.measured(s))
-        for table, rows in ((self.chip_table, chip_rows(s)), (self.measured_table, measured_table(s))):
-            tell(table, rows=rows)
         self._quiet = True
         try:
             self._show_controls(s)

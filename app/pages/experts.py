@@ -43,7 +43,6 @@ class ExpertsPage:
         self.file = FileCards(self.context, self.name)
         self.empty = Notice(text="")
         self.grid = pn.Column(cards(*self.cards.values(), *self.file.cards), sizing_mode="stretch_width", margin=0)
-        self.cards["traffic"].live.on_drag("batch", self._dragged)  # type: ignore[union-attr]
         self.live.listen(self.name, self.show)
         self.explorer.forgetters += [self.slots.forget, self.file.forget]
         self.show(s)
@@ -51,6 +50,8 @@ class ExpertsPage:
 
     def _card(self, made: Made, controls: Any) -> Card:
         view, now = self.live.add(self.name, LiveView(made.picture, self.explorer.snapshot)), self.explorer
+        if made.key == "traffic":
+            view.on_drag("batch", self._dragged)
         card = Card(
             made.title, view, csv=lambda: str(made.frame(now.snapshot).to_csv(index=False)), code=lambda: made.lines(now.snapshot),
             file_stem=made.stem, controls=controls,

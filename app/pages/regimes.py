@@ -10,11 +10,10 @@ import panel_material_ui as pmui
 
 import physics
 from app import estimates, explain, recipe, sentences
-from app.components import DataTable
 from app.live import LiveView
+from app.live_table import LiveTable
 from app.pages import Context
 from app.plots import crossover, roofline, utilisation
-from app.quiet import tell
 from app.regimes_table import table_columns, table_rows
 from app.shell import Card, cards, offer_code, table_card
 from app.state import AXES, QUANTITIES, Snapshot
@@ -46,9 +45,9 @@ class RegimesPage:
             "Where does a slider stop helping?", views[2], csv=self._crossover_csv, code=self._crossover_code, file_stem="crossover",
             span=True, controls=self._pickers(),
         )  # fmt: skip
-        self.table = DataTable(columns=table_columns(s), rows=table_rows(s))
-        self.table.on_cell(self._explain)
-        self.card = table_card(self.table, "Work, traffic and bound of one step of one group", csv=self._table_csv, file_stem="regimes")
+        table = self.live.add(self.name, LiveTable(lambda s: {"columns": table_columns(s), "rows": table_rows(s)}, s))
+        table.table.on_cell(self._explain)
+        self.card = table_card(table, "Work, traffic and bound of one step of one group", csv=self._table_csv, file_stem="regimes")
         for card in (self.roofline, self.busy, self.crossover):
             offer_code(card, self._show_panel)
         self.live.listen(self.name, self.show)
@@ -77,13 +76,12 @@ class RegimesPage:
 
     # ---------------------------------------------------------------------------------------------------------- live
     def show(self, s: Snapshot) -> None:
-        """Sentences and table of a snapshot."""
+        """Sentences of a snapshot."""
         bad = not s.memory.fits
         self.roofline.say(sentences.roofline(s) + estimates.sentence(s), bad)
         self.busy.say(sentences.utilisation(s), bad)
         self.crossover.say(sentences.crossover(s), bad and s.choices.quantity == "roofline_s")
         self.card.say(sentences.table(s))
-        tell(self.table, columns=table_columns(s), rows=table_rows(s))
         for picker, value in ((self.axis, s.choices.axis), (self.quantity, s.choices.quantity)):
             if picker.value != value:
                 picker.value = value

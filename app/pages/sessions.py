@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import pandas as pd
@@ -9,8 +10,9 @@ import panel as pn
 
 from app import recipe_sessions as recipe
 from app import sentences_sessions as sentences
-from app.components import DataTable
+from app.cells import Column, Row
 from app.live import LiveView
+from app.live_table import LiveTable
 from app.pages import Context
 from app.pages.sessions_controls import Controls
 from app.pages.sessions_tables import (
@@ -25,7 +27,6 @@ from app.pages.sessions_tables import (
     tier_rows,
 )
 from app.plots import sessions, waiting
-from app.quiet import tell
 from app.sessions import CAPACITY_TOKENS, IDLE, LENGTHS
 from app.shell import Card, cards, offer_code, table_card
 from app.state import Snapshot
@@ -46,9 +47,9 @@ class SessionsPage:
         """The content of the page."""
         s = self.explorer.snapshot
         self.controls = Controls(self.explorer, self.context.released)
-        self.percentiles = DataTable(columns=PERCENTILE_COLUMNS, rows=percentile_rows(s), clickable=False)
         self.trace = Card(
-            "Which requests?", self.percentiles, csv=self._percentiles_csv, file_stem="trace", span=True, controls=self.controls.trace
+            "Which requests?", self._table(PERCENTILE_COLUMNS, percentile_rows), csv=self._percentiles_csv, file_stem="trace",
+            span=True, controls=self.controls.trace,
         )  # fmt: skip
         self.mix = self._card("How much of it is midfill?", sessions.MIX_PICTURE, self._mix_csv, recipe.mix_lines, "mix", span=True)
         self.density = self._card(
@@ -72,15 +73,14 @@ class SessionsPage:
         )
         self.reuse = self._card("Will it be used again?", waiting.REUSE, self._reuse_csv, recipe.reuse_lines, "reuse")
         self.curve = self._card("How large is the working set?", waiting.CURVE, self._curve_csv, recipe.curve_lines, "working-set")
-        self.replay_table = DataTable(columns=REPLAY_COLUMNS, rows=replay_rows(s), clickable=False)
         self.replay = Card(
-            "What does a replay of the trace find?", self.replay_table, csv=self._replay_csv,
+            "What does a replay of the trace find?", self._table(REPLAY_COLUMNS, replay_rows), csv=self._replay_csv,
             code=lambda: recipe.replay_lines(self.explorer.snapshot), file_stem="replay", span=True, controls=self.controls.replay,
         )  # fmt: skip
         offer_code(self.replay, self._show_panel)
-        self.tier_table = DataTable(columns=TIER_COLUMNS, rows=tier_rows(s))
-        self.tier_table.on_cell(lambda name, _: self._show_panel(f"{LABELS[name]}: where its numbers come from", sources_of(name)))
-        self.tiers = table_card(self.tier_table, "What do the tiers offer?", csv=self._tiers_csv, file_stem="tiers")
+        offered = self._table(TIER_COLUMNS, tier_rows, clickable=True)
+        offered.table.on_cell(lambda name, _: self._show_panel(f"{LABELS[name]}: where its numbers come from", sources_of(name)))
+        self.tiers = table_card(offered, "What do the tiers offer?", csv=self._tiers_csv, file_stem="tiers")
         self.live.listen(self.name, self.show)
         self.show(s)
         shown = (self.mix, self.density, self.growth, self.waits, self.map, self.reuse, self.curve, self.replay, self.tiers)
@@ -94,9 +94,13 @@ class SessionsPage:
         offer_code(card, self._show_panel)
         return card
 
+    def _table(self, columns: list[Column], rows: Callable[[Snapshot], list[Row]], clickable: bool = False) -> LiveTable[Snapshot]:
+        table = LiveTable(lambda s: {"rows": rows(s)}, self.explorer.snapshot, columns=columns, clickable=clickable)
+        return self.live.add(self.name, table)
+
     # ----------------------------------------------------------------------------------------------------------- live
     def show(self, s: Snapshot) -> None:
-        """Sentences, tables and controls of a snapshot."""
+        """Sentences and controls of a snapshot."""
         bad = not s.memory.fits
         self.trace.say(sentences.trace(s))
         self.mix.say(sentences.mix(s))
@@ -108,9 +112,6 @@ class SessionsPage:
         self.curve.say(sentences.working_set(s))
         self.replay.say(sentences.replay(s))
         self.tiers.say(sentences.tiers(s))
-        tables = ((self.percentiles, percentile_rows(s)), (self.replay_table, replay_rows(s)), (self.tier_table, tier_rows(s)))
-        for table, rows in tables:
-            tell(table, rows=rows)
         self.controls.show(s)
 
     # ---------------------------------------------------------------------------------------------------------- files

@@ -10,8 +10,8 @@ import panel_material_ui as pmui
 
 from app import sentences_validation as sentences
 from app import validation
-from app.components import DataTable
 from app.live import LiveView
+from app.live_table import LiveTable
 from app.pages import Context
 from app.pages.validation_tables import TABLES
 from app.plots import validation as plots
@@ -44,16 +44,15 @@ class ValidationPage:
             controls=pn.FlexBox(*self.filters.values(), margin=0),
         )
         self.errors = Card("Does it carry over?", views[1], csv=lambda: _csv(validation.frame("calibration_errors")), file_stem="errors")
-        self.tables = {
-            key: DataTable(columns=table.columns, rows=table.rows(table.data(s)), clickable=False) for key, table in TABLES.items()
-        }
         self.cards = {key: self._card(key) for key in TABLES}
         self.live.listen(self.name, self.show)
         self.show(s)
         return cards(self.scatter, self.errors, *self.cards.values())
 
     def _card(self, key: str) -> Card:
-        return table_card(self.tables[key], TABLES[key].title, lambda: _csv(TABLES[key].data(self.explorer.snapshot)), f"validation-{key}")
+        kind, now = TABLES[key], self.explorer
+        rows = LiveTable(lambda s: {"rows": kind.rows(kind.data(s))}, now.snapshot, columns=kind.columns, clickable=False)
+        return table_card(self.live.add(self.name, rows), kind.title, lambda: _csv(kind.data(now.snapshot)), f"validation-{key}")
 
     def _filter(self, name: str) -> Any:
         label, column = FILTERS[name]
@@ -68,12 +67,11 @@ class ValidationPage:
             self._released()
 
     def show(self, s: Snapshot) -> None:
-        """Sentences, tables and filters of a snapshot."""
+        """Sentences and filters of a snapshot."""
         self.scatter.say(sentences.scatter(s))
         self.errors.say(sentences.errors(s))
         for key, table in TABLES.items():
             self.cards[key].say(table.sentence(s))
-            self.tables[key].rows = table.rows(table.data(s))
         for name, chosen in self.filters.items():
             if chosen.value != getattr(s.choices, name):
                 chosen.value = getattr(s.choices, name)

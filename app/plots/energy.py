@@ -159,32 +159,32 @@ TOP = len(REGIMES) + 0.15
 
 def level_limits(s: Snapshot) -> Limits:
     """From nothing to the longest bar, with room for its words."""
-    longest = float(np.nanmax(s.energy.levels["total"].to_numpy(), initial=0.0))
+    longest = float(np.nanmax(s.energy.level_joules["total"], initial=0.0))
     return 0.0, (longest or 1.0) * 2.3, -0.6, TOP + 0.4
 
 
 def level_columns(s: Snapshot) -> Columns:
     """Stacked bars, one column of rectangles for each level, and their words."""
-    table, box = s.energy.levels, level_limits(s)
+    joules, box = s.energy.level_joules, level_limits(s)
     data: dict[str, dict[str, Any]] = {}
     left = np.zeros(len(REGIMES))
     for name in STACK:
-        right = left + np.nan_to_num(table[name].to_numpy())
+        right = left + np.nan_to_num(joules[name])
         data[name] = {"left": left, "right": right}
         left = right
-    words = [_bar_words(table.loc[regime]) for regime in REGIMES]
+    words = [_bar_words({name: float(values[i]) for name, values in joules.items()}) for i in range(len(REGIMES))]
     data["words"] = {"x": left + box[1] * 0.012, "text": words}
     data |= _key(box)
     return data
 
 
-def _bar_words(row: Any) -> str:
+def _bar_words(joules: Mapping[str, float]) -> str:
     """Total, and the largest level with its share."""
-    total = float(row["total"])
+    total = joules["total"]
     if not total > 0:
         return "–"
-    name = max(LEVELS, key=lambda level: float(row[level]))
-    return f"{format_quantity(total, 'J')} · {_SHORT.get(name, name)} {100.0 * float(row[name]) / total:.0f} %"
+    name = max(LEVELS, key=lambda level: joules[level])
+    return f"{format_quantity(total, 'J')} · {_SHORT.get(name, name)} {100.0 * joules[name] / total:.0f} %"
 
 
 def _key(box: Limits) -> dict[str, dict[str, Any]]:
