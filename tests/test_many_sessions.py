@@ -30,7 +30,7 @@ CONFIG = next(iter(CASES.values())).config
 @pytest.fixture(autouse=True)
 def _light_afterwards() -> Iterator[None]:
     """Outside a server the dark toggle sets Panel's global theme: put it back for the tests that follow."""
-    before = pn.config.theme
+    before, pn.config.theme = pn.config.theme, "default"
     yield
     pn.config.theme = before
 
@@ -103,6 +103,8 @@ def test_a_message_does_not_wait_for_another(monkeypatch: pytest.MonkeyPatch) ->
     assert WSHandler.open is once
 
     class Handler:
+        ws_connection = None
+
         def set_nodelay(self, value: bool) -> None:
             calls.append(value)
 
