@@ -11,7 +11,6 @@ from functools import cache
 from typing import Any
 
 import holoviews as hv
-from bokeh.core.property.validation import validate
 from bokeh.document import Document
 from bokeh.resources import Resources
 from bokeh.util.serialization import make_globally_unique_css_safe_id, make_globally_unique_id
@@ -31,8 +30,7 @@ Group = Mapping[str, Drawn]
 def drawings(snapshots: Sequence[Snapshot]) -> list[Group]:
     """The figures of each state."""
     hv.extension("bokeh")
-    with validate(False):  # Bokeh would check every property again that HoloViews and the app's tests checked
-        return [{figure.key: _drawn(figure, s, i) for figure in contents.shown(s)} for i, s in enumerate(snapshots)]
+    return [{figure.key: _drawn(figure, s, i) for figure in contents.shown(s)} for i, s in enumerate(snapshots)]
 
 
 def _drawn(figure: Figure, snapshot: Snapshot, i: int) -> Drawn:
