@@ -120,7 +120,7 @@ FIGURES: tuple[Figure, ...] = (
     _bank("intensity", "How long must its queue be?", experts.INTENSITY, sentences_experts.intensity),
     _bank("loads", "Where do tokens pile up?", experts_load.LOADS, sentences_experts.loads, ("batch",)),
     _bank("straggler", "Who waits for the busiest GPU?", experts_load.STRAGGLERS, sentences_experts.straggler, ("batch",)),
-    _bank("sharing", "What does sharing give each regime?", experts.SHARING, sentences_experts.sharing),
+    _bank("sharing", "What does sharing give each regime?", experts.SHARING, sentences_experts.sharing, wide=True),
     Figure("stage", "Pipeline", "What must one stage hold?", pipeline.MEMORY, _stage, _of(*STEP), moving=_depth, wide=True),
     Figure("latency", "Pipeline", "Does depth speed up a token?", pipeline.LATENCY, sentences.latency, _of(*STEP), moving=_depth),
     Figure("throughput", "Pipeline", "Does depth raise throughput?", pipeline.THROUGHPUT, sentences.throughput, _of(*STEP), moving=_depth),
