@@ -12,7 +12,7 @@ from typing import Any
 import holoviews as hv
 from bokeh.core.property.validation import validate
 from bokeh.core.serialization import Deserializer, Serializer
-from bokeh.models import GlyphRenderer, Span
+from bokeh.models import AllIndices, GlyphRenderer, Span, UnionRenderers
 from bokeh.util.serialization import make_id
 
 from app.picture import AxisNames, Picture

@@ -16,6 +16,8 @@ size is not known here, and what fits the small one fits the larger."""
 PLOT_PX = (340.0, 270.0)
 BEAD_PX = 7.0
 """From bead to bead of a line that labels should not cover."""
+BEAD_COST, CELL_PX = 9.0, 3.0
+"""Covering a bead costs as much as so many square pixels of a label; beads are counted in cells of this size."""
 
 NAMES: Mapping[str, str] = {
     "prefill": "prefill",
@@ -64,7 +66,7 @@ def beside_points(
     """
     px, py = _to_px(np.asarray(x, float), np.asarray(y, float), limits)
     places = _places(px, py, np.array([CHAR_PX * len(text) for text in texts]))
-    cost = _cost(places, _blocked_boxes(px, py, blocked, strokes, limits))
+    cost = _cost(places, _blocked_boxes(px, py, blocked, limits), _beads(np.asarray(strokes, float).reshape(-1, 4), limits))
     out_x, out_y = np.full(len(px), np.nan), np.full(len(px), np.nan)
     placed = np.empty((0, 4))
     for i in np.argsort(py):
@@ -76,17 +78,14 @@ def beside_points(
     return out_x, out_y
 
 
-def _blocked_boxes(px: np.ndarray, py: np.ndarray, blocked: Sequence[Any], strokes: Sequence[Any], limits: Limits) -> np.ndarray:
-    """What labels should not cover, as (centre x, centre y, width, height): points, standing labels, lines as beads."""
+def _blocked_boxes(px: np.ndarray, py: np.ndarray, blocked: Sequence[Any], limits: Limits) -> np.ndarray:
+    """Points and standing labels, which should not be covered, as (centre x, centre y, width, height)."""
     groups = [np.column_stack([px, py, np.full((len(px), 2), 12.0)])]
     if len(blocked):
         widths = np.array([CHAR_PX * len(text) for _, _, text, _ in blocked])
         x, y, sides = (np.array([row[i] for row in blocked], float) for i in (0, 1, 3))
         bx, by = _to_px(x, y, limits)
         groups.append(np.column_stack([bx + sides * widths / 2, by, widths, np.full(len(blocked), LINE_PX)]))
-    if len(strokes):
-        beads = _beads(np.asarray(strokes, float), limits)
-        groups.append(np.column_stack([beads, np.full(beads.shape, 3.0)]))
     boxes = np.vstack(groups)
     return np.asarray(boxes[np.isfinite(boxes).all(axis=1)])
 
@@ -101,6 +100,23 @@ def _beads(strokes: np.ndarray, limits: Limits) -> np.ndarray:
     place = np.arange(len(line)) - np.repeat(np.cumsum(count) - count, count)
     along = ((place + 0.5) / count[line])[:, None]
     return np.asarray(start[line] + (end - start)[line] * along)
+
+
+def _beads_under(places: np.ndarray, beads: np.ndarray) -> np.ndarray:
+    """How many beads each place covers, to the size of a cell, by a table of sums: there are hundreds of each."""
+    shape = np.ceil(np.array(PLOT_PX) / CELL_PX).astype(int)
+    with np.errstate(invalid="ignore"):  # a bead that is nowhere is in no cell
+        cells = np.floor(beads / CELL_PX)
+        cells = cells[((cells >= 0) & (cells < shape)).all(axis=1)].astype(int)
+    counts = np.bincount(cells[:, 0] * shape[1] + cells[:, 1], minlength=int(shape.prod())).reshape(shape)
+    below = np.zeros(shape + 1)
+    below[1:, 1:] = counts.cumsum(axis=0).cumsum(axis=1)
+    centre, half = places[..., :2], places[..., 2:] / 2
+    x0, y0, x1, y1 = (
+        np.clip(np.nan_to_num(np.rint(edge[..., axis] / CELL_PX)), 0, shape[axis]).astype(int)
+        for edge in (centre - half, centre + half) for axis in (0, 1)
+    )  # fmt: skip
+    return np.asarray(below[x1, y1] - below[x0, y1] - below[x1, y0] + below[x0, y0])
 
 
 _NEAR = [(1.0, 0.0), (-1.0, 0.0), (0.0, 1.0), (0.0, -1.0)]
@@ -118,12 +134,12 @@ def _places(px: np.ndarray, py: np.ndarray, widths: np.ndarray) -> np.ndarray:
     return places
 
 
-def _cost(places: np.ndarray, boxes: np.ndarray) -> np.ndarray:
+def _cost(places: np.ndarray, boxes: np.ndarray, beads: np.ndarray) -> np.ndarray:
     """What each place covers and how far it sticks out of the picture, the better sides first: [label, place]."""
     cx, cy, half = places[..., 0], places[..., 1], places[..., 2] / 2
     beyond = (cx + half - PLOT_PX[0], half - cx, cy + 8 - PLOT_PX[1], 8 - cy)
     outside = sum(np.maximum(side, 0.0) for side in beyond)
-    covered = _overlaps(places.reshape(-1, 4), boxes).reshape(cx.shape)
+    covered = _overlaps(places.reshape(-1, 4), boxes).reshape(cx.shape) + BEAD_COST * _beads_under(places, beads)
     return np.asarray(covered + 20.0 * outside + 3.0 * np.arange(len(_SIDES)))
 
 
