@@ -135,7 +135,7 @@ def table_card(table: LiveTable[Any], title: str, csv: Callable[[], str] | None 
 
 def helped(control: Any, text: str) -> pn.Row:
     """A select, a box to tick or a text field with its help beside it, which the keyboard reaches too."""
-    mark = Help(label=control.label, text=text, sizing_mode="fixed", width=20, margin=(0, 0, 0, 6), align="center")
+    mark = Help(label=control.label, text=text, sizing_mode=None, width=20, margin=(0, 0, 0, 6), align="center")
     return pn.Row(control, mark, sizing_mode="stretch_width", margin=0)
 
 

@@ -50,9 +50,12 @@ def _drawn(overlay: hv.Overlay) -> Any:
         named = [_name] if element.label else []
         element.opts(hooks=[*_own_hooks(element), *named], **_LIMITED)
     figure = hv.renderer("bokeh").get_plot(overlay, **_LIMITED).state
+    # Fewer models, since Bokeh counts all of them at every message: no looks for what is selected or muted, none of which differs
+    # here, and one of each of what has no state.
+    rows, policy = AllIndices(), UnionRenderers()
     for renderer in figure.select(GlyphRenderer):
-        # Looks for selected, unselected and muted elements: four models each, none of which differs here.
         renderer.update(selection_glyph=None, nonselection_glyph=None, muted_glyph=None)
+        renderer.view.filter, renderer.data_source.selection_policy = rows, policy
     return figure
 
 
