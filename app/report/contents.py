@@ -76,9 +76,16 @@ def _has_experts(s: Snapshot) -> bool:
     return bool(s.scenario.model.moe_groups)
 
 
-def _bank(key: str, title: str, picture: Picture[Snapshot], sentence: Callable[[Snapshot], str], over: tuple[str, ...] = TOKENS) -> Figure:
+def _bank(
+    key: str,
+    title: str,
+    picture: Picture[Snapshot],
+    sentence: Callable[[Snapshot], str],
+    over: tuple[str, ...] = TOKENS,
+    wide: bool = False,
+) -> Figure:
     """A picture of the page Experts."""
-    return Figure(key, "Experts", title, picture, sentence, _of(*over), said_over=TOKENS, when=_has_experts)
+    return Figure(key, "Experts", title, picture, sentence, _of(*over), said_over=TOKENS, when=_has_experts, wide=wide)
 
 
 def _room(grid: Grid, place: Place) -> Hashable:
