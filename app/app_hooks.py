@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import sys
+from pathlib import Path
 from typing import Any
 
 from bokeh.server.views.ws import WSHandler
 
-import physics
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # a bare clone works without an install
+
+from app.rehearsal import rehearse
 
 
 def on_server_loaded(server_context: Any) -> None:
-    """Compile the kernels, or load them from their cache, before the first page is asked for."""
+    """Before the first page is asked for."""
     send_at_once()
-    physics.warm_up()
+    rehearse(visited=lambda: bool(server_context.sessions))
 
 
 def send_at_once() -> None:
