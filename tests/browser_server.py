@@ -21,7 +21,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _wait_until_served(url: str, server: subprocess.Popen[bytes], log: Path, seconds: float = 90.0) -> None:
+def _wait_until_served(url: str, server: subprocess.Popen[bytes], log: Path, seconds: float = 120.0) -> None:
     end = time.monotonic() + seconds
     while time.monotonic() < end and server.poll() is None:
         try:
@@ -45,4 +45,4 @@ def served(log: Path, port: int | None = None) -> Iterator[str]:
             yield url
         finally:
             server.terminate()
-            server.wait(timeout=20)
+            server.wait(timeout=60)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qs
 
 import numpy as np
@@ -17,6 +17,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from app.state import Choices, Snapshot, from_query
 
+Seen = TypeVar("Seen")
 WAIT_MS = 60_000
 """How long anything may take; the browser's and `expect`'s own patience too (conftest.py). Only a failing test waits this long."""
 
@@ -93,11 +94,10 @@ class Opened:
         self.built(page)
 
     def darken(self) -> None:
-        """The dark theme, down to the figures, once its colours have faded in."""
+        """The dark theme, down to the figures. Colours of labels fade in a little later."""
         self.page.locator('button[aria-label*="theme" i]').first.click()
         expect(self.page.locator(".mui-dark").first).to_be_attached()
         self.page.wait_for_function(DARK_FIGURES)
-        self.page.wait_for_timeout(1000)
 
     def slider(self, name: str) -> Locator:
         """The slider whose name begins so."""
@@ -127,19 +127,20 @@ class Opened:
         assert not notices
         return choices
 
-    def agreed(self, check: Callable[[Opened, Snapshot], None] | None = None, **chosen: Any) -> Snapshot:
-        """The state of the address, once that holds what was chosen and `check`, by looking once, finds it on the page.
-
-        Where that does not come about, the last complaint is raised.
-        """
+    def until(self, look: Callable[[], Seen]) -> Seen:
+        """What a look at the page gives, once it asserts nothing wrong; else its last complaint is raised."""
         end = time.monotonic() + WAIT_MS / 1000
         while True:
             try:
-                return self._agreed_now(check, chosen)
+                return look()
             except AssertionError:
                 if time.monotonic() > end:
                     raise
             self.page.wait_for_timeout(100)
+
+    def agreed(self, check: Callable[[Opened, Snapshot], None] | None = None, **chosen: Any) -> Snapshot:
+        """The state of the address, once that holds what was chosen and `check`, by looking once, finds it on the page."""
+        return self.until(lambda: self._agreed_now(check, chosen))
 
     def _agreed_now(self, check: Callable[[Opened, Snapshot], None] | None, chosen: dict[str, Any]) -> Snapshot:
         choices = self.choices()

@@ -268,7 +268,7 @@ def test_dark_print_and_narrow(files: dict[str, Path], offline: BrowserContext) 
     page.emulate_media(color_scheme="light")
     page.wait_for_function(f"({colour})() == '#FFFFFF'")
     page.set_viewport_size({"width": 768, "height": 1024})
-    assert page.evaluate("document.documentElement.scrollWidth") <= 768
+    page.wait_for_function("document.documentElement.scrollWidth <= 768")  # pictures follow the window a little later
     opened.slider("context_tokens").fill("1")
     page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
     images = page.locator("img.print")

@@ -54,7 +54,7 @@ def test_the_estimate_switch_adds_hollow_points_an_interval_and_a_column(opened:
     opened.open()
     assert not np.isfinite(opened.source("estimates")["y"]).any()
     opened.page.get_by_text("Estimate, overlap, energy").click()
-    opened.page.get_by_label("Show estimates").check()
+    opened.page.get_by_role("checkbox", name="Show estimates").check()
     s = opened.agreed(shows_estimates, estimate=True)
     assert s.choices == replace(Choices.of_preset(OPENING), estimate=True)
     assert np.isfinite(opened.source("estimates")["y"]).all()
