@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator
 
 import holoviews as hv
+from bokeh.document import Document
 from bokeh.settings import settings
 from tornado.ioloop import IOLoop
 
@@ -30,16 +32,28 @@ def rehearse(visited: Callable[[], bool]) -> None:
     set_up()
     pages = _pages()
     next(pages)
+    _settle()
 
     def one_more() -> None:
         if not visited() and next(pages, None):
             IOLoop.current().call_later(BETWEEN_S, one_more)
+        else:
+            _settle()
 
     IOLoop.current().call_later(BETWEEN_S, one_more)
 
 
+def _settle() -> None:
+    """What is here stays: the garbage collector need not look through it again, a tenth of a page and of some slider steps."""
+    gc.collect()
+    gc.freeze()
+
+
 def _pages() -> Iterator[str]:
     session, drawn = Session(), 0
+    document = Document()
+    document.add_root(session.shell.page.get_root(document))
+    document.to_json()
     for page in PAGE_VIEWS:
         session.shell.show(page.name)
         for view in session.live.views[drawn:]:
