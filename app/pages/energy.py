@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -142,25 +141,18 @@ class EnergyPage:
         self.levels = Card(
             "Where do the joules of a token go?", views[2], csv=self._levels_csv, code=self._levels_code, file_stem="energy-levels"
         )
+        chips = self.live.add(self.name, LiveTable(chip_columns(), chip_rows, s))
         self.chips = table_card(
-            self._table(chip_columns(), chip_rows),
-            "How many SRAM chips, and what must their switch carry?",
-            csv=self._chips_csv,
-            file_stem="sram-chips",
+            chips, "How many SRAM chips, and what must their switch carry?", csv=self._chips_csv, file_stem="sram-chips"
         )
-        self.measured = table_card(
-            self._table(MEASURED_COLUMNS, measured_table), "What did others measure?", csv=self._measured_csv, file_stem="measured-energy"
-        )
+        measured = self.live.add(self.name, LiveTable(MEASURED_COLUMNS, measured_table, s))
+        self.measured = table_card(measured, "What did others measure?", csv=self._measured_csv, file_stem="measured-energy")
         for card in (self.experts, self.map, self.levels):
             offer_code(card, self._show_panel)
         self.live.listen(self.name, self.show)
         self.explorer.forgetters.extend(slider.forget for slider in self.sliders.values())
         self.show(s)
         return cards(self.experts, self.map, self.levels, self.chips, self.measured)
-
-    def _table(self, columns: list[Column], rows: Callable[[Snapshot], list[Row]]) -> LiveTable[Snapshot]:
-        table = LiveTable(lambda s: {"rows": rows(s)}, self.explorer.snapshot, columns=columns, clickable=False)
-        return self.live.add(self.name, table)
 
     # ------------------------------------------------------------------------------------------------------- controls
     def _controls(self) -> pn.Column:

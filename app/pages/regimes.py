@@ -45,7 +45,7 @@ class RegimesPage:
             "Where does a slider stop helping?", views[2], csv=self._crossover_csv, code=self._crossover_code, file_stem="crossover",
             span=True, controls=self._pickers(),
         )  # fmt: skip
-        table = self.live.add(self.name, LiveTable(lambda s: {"columns": table_columns(s), "rows": table_rows(s)}, s))
+        table = self.live.add(self.name, LiveTable(table_columns, table_rows, s, clickable=True))
         table.table.on_cell(self._explain)
         self.card = table_card(table, "Work, traffic and bound of one step of one group", csv=self._table_csv, file_stem="regimes")
         for card in (self.roofline, self.busy, self.crossover):

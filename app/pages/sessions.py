@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import pandas as pd
@@ -10,7 +9,6 @@ import panel as pn
 
 from app import recipe_sessions as recipe
 from app import sentences_sessions as sentences
-from app.cells import Column, Row
 from app.live import LiveView
 from app.live_table import LiveTable
 from app.pages import Context
@@ -48,8 +46,8 @@ class SessionsPage:
         s = self.explorer.snapshot
         self.controls = Controls(self.explorer, self.context.released)
         self.trace = Card(
-            "Which requests?", self._table(PERCENTILE_COLUMNS, percentile_rows), csv=self._percentiles_csv, file_stem="trace",
-            span=True, controls=self.controls.trace,
+            "Which requests?", self.live.add(self.name, LiveTable(PERCENTILE_COLUMNS, percentile_rows, s)),
+            csv=self._percentiles_csv, file_stem="trace", span=True, controls=self.controls.trace,
         )  # fmt: skip
         self.mix = self._card("How much of it is midfill?", sessions.MIX_PICTURE, self._mix_csv, recipe.mix_lines, "mix", span=True)
         self.density = self._card(
@@ -74,11 +72,11 @@ class SessionsPage:
         self.reuse = self._card("Will it be used again?", waiting.REUSE, self._reuse_csv, recipe.reuse_lines, "reuse")
         self.curve = self._card("How large is the working set?", waiting.CURVE, self._curve_csv, recipe.curve_lines, "working-set")
         self.replay = Card(
-            "What does a replay of the trace find?", self._table(REPLAY_COLUMNS, replay_rows), csv=self._replay_csv,
-            code=lambda: recipe.replay_lines(self.explorer.snapshot), file_stem="replay", span=True, controls=self.controls.replay,
+            "What does a replay of the trace find?", self.live.add(self.name, LiveTable(REPLAY_COLUMNS, replay_rows, s)),
+            csv=self._replay_csv, code=lambda: recipe.replay_lines(self.explorer.snapshot), file_stem="replay", span=True, controls=self.controls.replay,
         )  # fmt: skip
         offer_code(self.replay, self._show_panel)
-        offered = self._table(TIER_COLUMNS, tier_rows, clickable=True)
+        offered = self.live.add(self.name, LiveTable(TIER_COLUMNS, tier_rows, s, clickable=True))
         offered.table.on_cell(lambda name, _: self._show_panel(f"{LABELS[name]}: where its numbers come from", sources_of(name)))
         self.tiers = table_card(offered, "What do the tiers offer?", csv=self._tiers_csv, file_stem="tiers")
         self.live.listen(self.name, self.show)
@@ -93,10 +91,6 @@ class SessionsPage:
         )  # fmt: skip
         offer_code(card, self._show_panel)
         return card
-
-    def _table(self, columns: list[Column], rows: Callable[[Snapshot], list[Row]], clickable: bool = False) -> LiveTable[Snapshot]:
-        table = LiveTable(lambda s: {"rows": rows(s)}, self.explorer.snapshot, columns=columns, clickable=clickable)
-        return self.live.add(self.name, table)
 
     # ----------------------------------------------------------------------------------------------------------- live
     def show(self, s: Snapshot) -> None:

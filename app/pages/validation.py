@@ -51,7 +51,7 @@ class ValidationPage:
 
     def _card(self, key: str) -> Card:
         kind, now = TABLES[key], self.explorer
-        rows = LiveTable(lambda s: {"rows": kind.rows(kind.data(s))}, now.snapshot, columns=kind.columns, clickable=False)
+        rows = LiveTable(kind.columns, lambda s: kind.rows(kind.data(s)), now.snapshot)
         return table_card(self.live.add(self.name, rows), kind.title, lambda: _csv(kind.data(now.snapshot)), f"validation-{key}")
 
     def _filter(self, name: str) -> Any:
