@@ -146,7 +146,7 @@ class EnergyPage:
             chips, "How many SRAM chips, and what must their switch carry?", csv=self._chips_csv, file_stem="sram-chips"
         )
         measured = self.live.add(self.name, LiveTable(MEASURED_COLUMNS, measured_table, s))
-        self.measured = table_card(measured, "What did others measure?", csv=self._measured_csv, file_stem="measured-energy")
+        self.measured = table_card(measured, "What did others measure?", self._measured_csv, "measured-energy")
         for card in (self.experts, self.map, self.levels):
             offer_code(card, self._show_panel)
         self.live.listen(self.name, self.show)

@@ -73,7 +73,8 @@ class SessionsPage:
         self.curve = self._card("How large is the working set?", waiting.CURVE, self._curve_csv, recipe.curve_lines, "working-set")
         self.replay = Card(
             "What does a replay of the trace find?", self.live.add(self.name, LiveTable(REPLAY_COLUMNS, replay_rows, s)),
-            csv=self._replay_csv, code=lambda: recipe.replay_lines(self.explorer.snapshot), file_stem="replay", span=True, controls=self.controls.replay,
+            csv=self._replay_csv, code=lambda: recipe.replay_lines(self.explorer.snapshot), file_stem="replay", span=True,
+            controls=self.controls.replay,
         )  # fmt: skip
         offer_code(self.replay, self._show_panel)
         offered = self.live.add(self.name, LiveTable(TIER_COLUMNS, tier_rows, s, clickable=True))
