@@ -18,7 +18,7 @@ DASH = "–"
 
 _SI: Mapping[str, float] = {
     "f": 1e-15, "p": 1e-12, "n": 1e-9, "µ": 1e-6, "m": 1e-3, "": 1.0,
-    "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18,
+    "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18, "Z": 1e21,
 }  # fmt: skip
 _COUNT: Mapping[str, float] = {"": 1.0, "k": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 _BINARY: Mapping[str, float] = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
@@ -51,7 +51,7 @@ class Unit:
         return tuple(sorted(((self.multipliers[p], p) for p in self.prefixes), reverse=True))
 
 
-_UP = ("", "k", "M", "G", "T", "P")
+_UP = ("", "k", "M", "G", "T", "P", "E", "Z")
 _COUNTS = ("", "k", "M", "B", "T")
 _UNITS: Mapping[str, Unit] = {
     unit.symbol: unit
