@@ -98,7 +98,8 @@ def _parsed(text: str, what: str) -> Any:
     except RecursionError:
         _too_deep(what)
     except json.JSONDecodeError as error:
-        raise UnsupportedModelError(f"{what}: not valid JSON at line {error.lineno}, column {error.colno} ({error.msg}); mend that line, or download the file again") from None
+        place = f"line {error.lineno}, column {error.colno} ({error.msg})"
+        raise UnsupportedModelError(f"{what}: not valid JSON at {place}; mend that line, or download the file again") from None
     except ValueError:
         raise UnsupportedModelError(f"{what}: holds a number of thousands of digits; write it as a number a model can have") from None
 
