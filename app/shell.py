@@ -32,8 +32,10 @@ SIDE_PANEL_WIDTH = 340
 _GRID = {"display": "flex", "flex-flow": "row wrap", "align-items": "stretch", "gap": "12px", "flex": "none"}
 _CARD = {
     "background": "var(--midfill-surface)", "border": "1px solid var(--midfill-rule)", "border-radius": "6px", "padding": "10px 12px",
-    "min-width": "0",
+    "min-width": "0", "height": "auto",  # as high as its neighbour
 }  # fmt: skip
+_NO_SCROLL_BUTTON = ".scroll-button { display: none }"
+"""Panel's button to the end of a column, unseen here, would take 36 px of the last row."""
 
 
 def _palette(theme: Theme) -> dict[str, Any]:
@@ -125,7 +127,7 @@ def offer_code(card: Card, show_panel: ShowPanel) -> None:
 
 def cards(*content: Any) -> pn.Column:
     """Cards in two columns where there is room, else one below the other."""
-    return pn.Column(*content, styles=_GRID, sizing_mode="stretch_width", margin=0)
+    return pn.Column(*content, styles=_GRID, stylesheets=[_NO_SCROLL_BUTTON], sizing_mode="stretch_width", margin=0)
 
 
 def table_card(table: LiveTable[Any], title: str, csv: Callable[[], str] | None = None, file_stem: str = "midfill") -> Card:
