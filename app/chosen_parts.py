@@ -63,12 +63,17 @@ def check_plain(name: str, value: Any, kinds: tuple[type, ...], optional: bool) 
         raise ValueError(f"{name}: an integer of {value.bit_length():,} bits is too large; give a smaller number")
 
 
-def link_gaps(model: str, machine: str, routing: str) -> str:
-    """What a link to these choices cannot carry, as one sentence; empty where it carries everything."""
-    lost = [what for what, missing in (
+def only_here(model: str, machine: str, routing: str) -> list[str]:
+    """What of these choices came from the user's files, so that neither a link nor a command can carry it."""
+    return [what for what, missing in (
         ("your model", model.endswith(YOURS)), ("your machine", machine.endswith(YOURS)), ("your routing", routing == "loaded"),
     ) if missing]  # fmt: skip
-    return f"Link copied; it cannot carry {' nor '.join(lost)}: files stay in this session" if lost else ""
+
+
+def link_gaps(files: list[str], pinned: bool) -> str:
+    """What a link cannot carry, as one sentence; empty where it carries everything."""
+    lost = [*files, *(["the pin"] if pinned else [])]
+    return f"Link copied; it cannot carry {' nor '.join(lost)}: that stays in this session" if lost else ""
 
 
 def positive_bytes(name: str, value: float) -> float:

@@ -24,7 +24,7 @@ class Interval(NamedTuple):
         number, symbol = split_quantity(self.high, unit, 2)
         if number == DASH:
             return DASH, ""
-        factor = self.high / float(number.replace(",", ""))
+        factor = 10.0 ** round(math.log10(self.high / float(number.replace(",", ""))))  # the prefix, without the rounding
         low = self.low / factor
         decimals = max(0, 1 - math.floor(math.log10(low))) if low > 0 else 0
         return f"{low:,.{decimals}f}–{number}", symbol
@@ -60,6 +60,14 @@ def throughput(s: Snapshot) -> Interval | None:
         return None
     each = s.scenario.batch / s.scenario.gpus_per_stage
     return Interval(each / found.high, each / found.value, each / found.low)
+
+
+def rent(s: Snapshot) -> Interval | None:
+    """Rent of a million output tokens."""
+    found, bound = tpot(s), s.turn.tpot_s
+    if found is None or not bound > 0:
+        return None
+    return Interval(*(s.turn.usd_per_mtok * value / bound for value in found))
 
 
 def cell(s: Snapshot, i: int) -> str:

@@ -13,6 +13,7 @@ from app.state import Snapshot
 from physics.catalog import glossary
 from physics.derivation import FUNCTIONS, Derivation, Part, Term
 from physics.derive import derive
+from physics.regimes import REGIMES, regime_arrays
 
 KINDS = {"bound": "A bound: it cannot be less.", "derived": "Derived from the inputs.", "estimate": "An estimate."}
 
@@ -96,6 +97,16 @@ def _copies(s: Snapshot, regime: str, column: str) -> list[Block]:
     return [Block(kind="text", text=text)]
 
 
+def _together(s: Snapshot, regime: str, column: str) -> list[Block]:
+    """A midfill is that of all requests of the batch: what one alone would take."""
+    batch = s.scenario.batch
+    if regime not in ("midfill", "prefill") or column != "roofline_s" or batch == 1 or not s.memory.fits:
+        return []
+    alone = float(regime_arrays(s.scenario.replace(batch=1))["roofline_s"][REGIMES.index(regime)])
+    text = f"All {format_exact(batch, 'requests')} of the batch at once; one alone would take **{format_quantity(alone, 's')}**."
+    return [Block(kind="text", text=text)]
+
+
 def cell(s: Snapshot, regime: str, column: str) -> tuple[str, list[Block]]:
     """Title and blocks of the side panel for one cell."""
     derivation = derive(s.scenario, regime, column)
@@ -103,7 +114,7 @@ def cell(s: Snapshot, regime: str, column: str) -> tuple[str, list[Block]]:
     total = derivation.evaluate()
     answer = f"**{format_quantity(total, derivation.unit, DIGITS)}** · {KINDS[derivation.kind]} {derivation.note}".strip()
     blocks = [Block(kind="text", text=words.get("definition", "")), Block(kind="text", text=answer, full=_value(total, derivation.unit))]
-    blocks += _copies(s, regime, column)
+    blocks += [*_together(s, regime, column), *_copies(s, regime, column)]
     for part in derivation.parts:
         blocks += _part(derivation, part)
     used = _used(derivation)

@@ -23,7 +23,7 @@ def tiles(s: Snapshot) -> list[Tile]:
         "ttft_s": tile("ttft_s", "TTFT", turn.ttft_s, "s", "bound", _new_tokens(s)),
         "tpot_s": tile("tpot_s", "TPOT", turn.tpot_s, "s", "bound", f"{per_user} a user" if math.isfinite(turn.tpot_s) else ""),
         "tokens_per_s_per_gpu": tile("tokens_per_s_per_gpu", "Decode", turn.tokens_per_s_per_gpu, "tokens/s", "bound", "a GPU, full pipe"),
-        "j_per_token": tile("j_per_token", "Energy", energy, "J", "estimate", "per M output tokens"),
+        "j_per_token": tile("j_per_token", "Energy", energy, "J", "estimate", _joules(s)),
         "usd_per_mtok": tile("usd_per_mtok", "Rent", turn.usd_per_mtok, "$", "bound", _rent(s)),
     }
     shown |= _estimates(s)
@@ -37,8 +37,9 @@ def _estimates(s: Snapshot) -> dict[str, Tile]:
         "ttft_s": (estimates.ttft(s), "TTFT", "s", s.turn.ttft_s),
         "tpot_s": (estimates.tpot(s), "TPOT", "s", s.turn.tpot_s),
         "tokens_per_s_per_gpu": (estimates.throughput(s), "Decode", "tok/s", s.turn.tokens_per_s_per_gpu),
+        "usd_per_mtok": (estimates.rent(s), "Rent", "$", s.turn.usd_per_mtok),
     }
-    each = {"tokens_per_s_per_gpu": " a GPU"}
+    each = {"tokens_per_s_per_gpu": " a GPU", "usd_per_mtok": " per M tokens"}
     return {
         key: tile(key, label, *interval.text(unit), "estimate", f"bound {format_quantity(bound, unit)}{each.get(key, '')}")
         for key, (interval, label, unit, bound) in found.items()
@@ -74,7 +75,14 @@ def _memory(s: Snapshot) -> Tile:
 
 
 def _new_tokens(s: Snapshot) -> str:
-    return f"{format_quantity(s.scenario.new_tokens, 'tokens')} on {format_quantity(s.scenario.context_tokens, 'tokens')}"
+    """What is appended before the first token: by all requests of the batch together."""
+    new, old = (format_quantity(value, "tokens") for value in (s.scenario.new_tokens, s.scenario.context_tokens))
+    return f"{new} on {old}" if s.scenario.batch == 1 else f"{s.scenario.batch:,} × {new} on {old}"
+
+
+def _joules(s: Snapshot) -> str:
+    """What is counted; no source states the idle power of most machines."""
+    return "per M output tokens" if s.scenario.machine.idle_w else "per M output tokens, without idle power"
 
 
 def _rent(s: Snapshot) -> str:

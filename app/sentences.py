@@ -10,6 +10,7 @@ from app.plots.labels import NAMES
 from app.plots.pipeline import BENCHMARK, crossover_depth
 from app.quantities import format_exact, format_quantity
 from app.state import AXES, QUANTITIES, Snapshot
+from physics.crossings import crossing_rows
 from physics.regimes import BOUNDS, DECODE, REGIMES
 
 WORDS = {"compute": "compute", "memory": "memory bandwidth", "network": "the network"}
@@ -121,11 +122,21 @@ def crossover(s: Snapshot) -> str:
     if pair:
         row = pair[0]
         overtaken = "the experts" if row["a"] == "decode_experts" else "decode attention"
-        return f"{lead}; {_SHORT[row['b']]} {overtaken} at {bold(format_quantity(row['x'], unit))}."
+        return f"{lead}; {_SHORT[row['b']]} {overtaken} at {bold(format_quantity(row['x'], unit))}{_in_time(s, unit)}."
     curves = np.asarray(s.curves[s.choices.quantity])
     gap = curves[:, _INDEX["decode_attention"]] - curves[:, _INDEX["decode_experts"]]
     side = "above" if np.nanmean(np.sign(gap)) > 0 else "below"
     return f"{lead}; along this axis it stays {side} the experts ({axis_word(axis)})."
+
+
+def _in_time(s: Snapshot, unit: str) -> str:
+    """Where decode attention and experts cross in time, beside where they cross in bytes."""
+    if s.choices.quantity != "bytes":
+        return ""
+    seconds = s.curves["roofline_s"]
+    lines = {name: (s.axis_values, seconds[:, _INDEX[name]]) for name in ("decode_attention", "decode_experts")}
+    found = crossing_rows(lines, "roofline_s", s.choices.axis)
+    return f" in bytes, at {bold(format_quantity(found[0]['x'], unit))} in time" if found else " in bytes"
 
 
 def axis_word(axis: str) -> str:

@@ -91,7 +91,9 @@ def context(s: Snapshot) -> str:
     """When compaction pays, and what it costs in hit rate."""
     view = s.sessions
     turns, longest = len(view.plain), float(view.plain["context_tokens"].max())
-    grown = f"Over {bold(f'{turns:,}')} turns the context grows to {_tokens(longest)}"
+    published = s.scenario.model.max_context
+    beyond = f", beyond the {_tokens(published)} that {s.scenario.model.name} was published for" if 0 < published < longest else ""
+    grown = f"Over {bold(f'{turns:,}')} turns the context grows to {_tokens(longest)}{beyond}"
     if view.chosen.compaction == "none":
         return f"{grown}; it is never compacted."
     limit = _tokens(LIMITS[view.chosen.compaction])

@@ -8,7 +8,7 @@ from typing import Any
 import panel as pn
 
 from app import explain, headline
-from app.chosen_parts import link_gaps
+from app.chosen_parts import link_gaps, only_here
 from app.components import File, Notice
 from app.live_pages import LivePages
 from app.pages import Context, PageView
@@ -90,7 +90,7 @@ class Session:
         with pn.io.hold():
             self.live.push(s)
             tell(self.shell.headline, tiles=headline.tiles(s))
-            link_note = link_gaps(s.choices.model, s.choices.machine, s.choices.routing)
+            link_note = link_gaps(only_here(s.choices.model, s.choices.machine, s.choices.routing), s.pinned is not None)
             tell(self.shell.topbar, link_note=link_note, preset=title)
 
     def explain(self, title: str, blocks: Any) -> None:
@@ -139,6 +139,7 @@ class Session:
         on = self.explorer.snapshot.pinned is None
         self.explorer.pin(on)
         self.shell.topbar.press("pin", on)
+        self.shell.topbar.say(f"Pinned: {self.explorer.snapshot.title}. Change anything to compare" if on else "Unpinned")
 
     async def export(self) -> None:
         """Save the report of the present state in the browser."""

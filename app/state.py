@@ -244,6 +244,12 @@ class Snapshot:
     observed: physics.ObservedRouting | None = None
     trace: physics.Trace | None = None
 
+    @property
+    def title(self) -> str:
+        """What is looked at: "DeepSeek-V3 on 16 × H200"."""
+        s = self.scenario
+        return f"{s.model.name} on {f'{s.gpus_per_stage} × ' if s.gpus_per_stage > 1 else ''}{s.machine.name}"
+
     @cached_property
     def results(self) -> dict[str, np.ndarray]:
         """Columns of `regimes`, one value per regime."""

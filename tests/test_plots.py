@@ -121,7 +121,7 @@ def test_the_opening_sentences() -> None:
     s = snapshot("deepseek-v3-h200")
     assert crossover_sentence(s) == (
         "At **131,072 tokens** and **64 requests**, decode attention takes **50 %** of the bytes of a decode step; "
-        "attention overtakes the experts at **127k tokens**."
+        "attention overtakes the experts at **127k tokens** in bytes, at **108k tokens** in time."
     )
     assert "**242** FLOP/B whatever the batch, above its ridge of **206**" in roofline_sentence(s)
     one = snapshot("deepseek-v3-h200", gpus_per_stage=1, batch=1)

@@ -43,24 +43,24 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         _check_writable(arguments.output)
         with hurried():
-            notices = _written(arguments)
+            _write_asked(arguments)
     except (ValueError, KeyError) as problem:
         print(f"report: {problem.args[0]}", file=sys.stderr)
         return 2
-    for notice in notices:
-        print(f"report: {notice}", file=sys.stderr)
     size = arguments.output.stat().st_size / 1e6
     print(f"{arguments.output}: {size:.2f} MB in {time.monotonic() - start:.1f} s")
     return 0
 
 
-def _written(arguments: argparse.Namespace) -> list[str]:
-    """Write the report of a command line; the notices about its states."""
+def _write_asked(arguments: argparse.Namespace) -> None:
+    """Write the report of a command line. A link with a bad field opens with the rest of it; a file nobody asked for is not written."""
     from app.report.page import opened
 
     snapshots, notices = opened(arguments.preset, arguments.state)
-    write(arguments.output, *snapshots, notices=notices, command=command(arguments))
-    return notices
+    if notices:
+        faults = "; ".join(notice.rpartition("; ")[0].removeprefix("The link's ") for notice in notices)
+        raise ValueError(f"--state: {faults}; nothing was written: mend or leave out what is wrong")
+    write(arguments.output, *snapshots, command=command(arguments))
 
 
 def _check_writable(path: Path) -> None:

@@ -211,11 +211,11 @@ class Grid:
         lengths = [len(values) for values in axes.values()]
         return {name: np.broadcast_to(values, lengths).reshape(self.shape) for name, values in parts.items()}
 
-    def _lines(self, column: str, axis: str, values: np.ndarray) -> dict[str, np.ndarray]:
-        """One column, and whether it fits, along one axis at every state but for that axis' own slider, [four sliders, sample, regime]."""
-        arrays = self._swept((column,), self._axes(but=axis) | {axis: values})
+    def _lines(self, columns: tuple[str, ...], axis: str, values: np.ndarray) -> dict[str, np.ndarray]:
+        """Columns, and whether it fits, along one axis at every state but for that axis' own slider, [four sliders, sample, regime]."""
+        arrays = self._swept(columns, self._axes(but=axis) | {axis: values})
         lengths = [1 if name == axis else length for name, length in zip(SLIDERS, self.shape, strict=True)]
-        return {name: arrays[name].reshape(*lengths, len(values), -1) for name in (column, "fits")}
+        return {name: arrays[name].reshape(*lengths, len(values), -1) for name in (*columns, "fits")}
 
     @cached_property
     def axis_values(self) -> np.ndarray:
@@ -224,13 +224,13 @@ class Grid:
 
     @cached_property
     def curves(self) -> dict[str, np.ndarray]:
-        """The chosen quantity along the chosen axis."""
-        return self._lines(self.choices.quantity, self.choices.axis, self.axis_values)
+        """The chosen quantity, and seconds, along the chosen axis."""
+        return self._lines(tuple({self.choices.quantity, "roofline_s"}), self.choices.axis, self.axis_values)
 
     @cached_property
     def depths(self) -> dict[str, np.ndarray]:
         """Seconds along the pipeline depth."""
-        return self._lines("roofline_s", "pipeline_depth", depth_values(self.scenario))
+        return self._lines(("roofline_s",), "pipeline_depth", depth_values(self.scenario))
 
     # ------------------------------------------------------------------------------------------------------------- states
     def fits(self, place: Place) -> bool:

@@ -13,7 +13,7 @@ from markupsafe import Markup, escape
 
 import physics
 from app import headline, recipe, sentences
-from app.chosen_parts import link_gaps
+from app.chosen_parts import only_here
 from app.quantities import format_quantity
 from app.regimes_table import table_columns, table_rows
 from app.report import MOST_STATES, contents, provenance
@@ -102,9 +102,7 @@ def state_name(snapshot: Snapshot) -> str:
     own = {"page", "axis", "quantity"}
     if set(snapshot.choices.changed_from_preset()) <= own:
         return str(presets()[snapshot.choices.preset]["title"])
-    s = snapshot.scenario
-    gpus = f"{s.gpus_per_stage} × " if s.gpus_per_stage > 1 else ""
-    return f"{s.model.name} on {gpus}{s.machine.name}"
+    return snapshot.title
 
 
 def facts(snapshot: Snapshot) -> str:
@@ -135,12 +133,13 @@ def _variables(snapshots: Sequence[Snapshot], states: Sequence[dict[str, Any]], 
 
 
 def _command(snapshots: Sequence[Snapshot]) -> str:
-    """The command line that makes the report again, and what of it no command line can carry."""
+    """The command line that makes the report again, or why none can."""
+    files = dict.fromkeys(part for s in snapshots for part in only_here(s.choices.model, s.choices.machine, s.choices.routing))
+    models = dict.fromkeys(s.scenario.model.name for s in snapshots if s.scenario.model.name not in catalog.models())
+    if files or models:
+        return f"# No command can: {', '.join(files or models)} came from outside data/. Load it in Python and call app.report.write."
     words = [word for snapshot in snapshots for word in ("--state", snapshot.choices.query())]
-    gaps = [link_gaps(s.choices.model, s.choices.machine, s.choices.routing) for s in snapshots]
-    models = [s.scenario.model.name for s in snapshots if s.scenario.model.name not in catalog.models()]
-    notes = [f"# {gap}" for gap in filter(None, gaps)] or [f"# {name} is no row of data/: use app.report.write" for name in models]
-    return "\n".join([shlex.join(["python", "-m", "app", "report", *words, "-o", "midfill.html"]), *dict.fromkeys(notes)])
+    return shlex.join(["python", "-m", "app", "report", *words, "-o", "midfill.html"])
 
 
 def _template() -> Any:
