@@ -75,7 +75,8 @@ def published(s: Snapshot) -> str:
     if table.empty:
         return "No published result is of this choice."
     inside = ((table["measured_s"] >= table["estimate_low_s"]) & (table["measured_s"] <= table["estimate_high_s"])).sum()
-    return f"{bold(str(inside))} of {bold(str(len(table)))} lie inside the estimate's interval, which is made for four of five. Nothing here was fitted."
+    held = f"{bold(str(inside))} of {bold(str(len(table)))} lie inside the estimate's interval, which is made for four of five."
+    return f"{held} Nothing here was fitted."
 
 
 def coverage(_s: Snapshot) -> str:
