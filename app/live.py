@@ -22,9 +22,8 @@ from bokeh.models import ColumnDataSource, GlyphRenderer
 from panel.viewable import Viewable
 
 from app.picture import AxisNames, Limits, Picture, Values
-from app.quantities import unit_of
 from app.stencil import stencil
-from app.theme import LIGHT, Theme, axis_title, recolor, tick_formatter
+from app.theme import LIGHT, Theme, recolor, spoken_title, tick_formatter
 from app.view import View
 
 S = TypeVar("S")
@@ -43,6 +42,9 @@ def _same(old: Values, new: Values) -> bool:
         return bool(list(old) == new)
     # Bytes rather than np.array_equal, which takes ten times as long for columns this short; a NaN equals itself.
     return isinstance(old, np.ndarray) and old.astype(np.float32, copy=False).tobytes() == new.tobytes()
+
+
+REST_MS = 300
 
 
 class Change(NamedTuple):
@@ -145,7 +147,8 @@ class LiveView(View[S]):
         self._fitted: weakref.WeakKeyDictionary[Any, Limits] = weakref.WeakKeyDictionary()
         self._named: AxisNames | None = picture.axes(snapshot) if picture.axes else None
         self._taps: list[Callable[[str, int], None]] = []
-        self._drags: dict[str, Callable[[float], None]] = {}
+        self._drags: dict[str, tuple[Callable[[float], None], Callable[[], None]]] = {}
+        self._resting: Any = None
         self._drawn: list[Callable[[Any], None]] = []
         self._pane: FigurePane | None = None
 
@@ -281,15 +284,32 @@ class LiveView(View[S]):
         """Call `callback(figure)` with each Bokeh figure that is drawn."""
         self._drawn.append(callback)
 
-    def on_drag(self, label: str, callback: Callable[[float], None]) -> None:
-        """Let the VLine or HLine `label` be dragged: `callback(location)` at every step. Call it before the first drawing."""
-        self._drags[label] = callback
+    def on_drag(self, label: str, moved: Callable[[float], None], released: Callable[[], None] = lambda: None) -> None:
+        """Let the VLine or HLine `label` be dragged: `moved(location)` at every step, `released()` once it rests.
+
+        Call it before the first drawing.
+        """
+        self._drags[label] = (moved, released)
 
     def _make_draggable(self, label: str, span: Any) -> None:
-        callback = self._drags.get(label)
-        if callback is not None:
+        if label in self._drags:
             span.update(editable=True, hover_line_color=span.line_color)
-            span.on_change("location", lambda _a, _o, new: None if self._moving else callback(float(new)))
+            span.on_change("location", lambda _a, _o, new: None if self._moving else self._dragged(label, float(new), span.document))
+
+    def _dragged(self, label: str, location: float, document: Any) -> None:
+        """Bokeh does not say when a line is let go: it was when it has rested for a moment."""
+        moved, released = self._drags[label]
+        moved(location)
+        if document is None or document.session_context is None:
+            released()
+            return
+        if self._resting is not None:
+            document.remove_timeout_callback(self._resting)
+        self._resting = document.add_timeout_callback(lambda: self._rested(released), REST_MS)
+
+    def _rested(self, released: Callable[[], None]) -> None:
+        self._resting = None
+        released()
 
     @contextmanager
     def _by_us(self) -> Iterator[None]:
@@ -303,7 +323,7 @@ class LiveView(View[S]):
 
 def _entitle(figure: Any, names: AxisNames) -> None:
     for axis, title, unit in ((figure.xaxis, names.x, names.x_unit), (figure.yaxis, names.y, names.y_unit)):
-        axis.axis_label = axis_title(title, unit) if unit_of(unit).word else title
+        axis.axis_label = spoken_title(title, unit)
         axis.formatter = tick_formatter(unit)
 
 

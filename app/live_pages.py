@@ -24,6 +24,7 @@ class LivePages(Generic[S]):
         self._views: dict[str, list[View[S]]] = {}
         self._listeners: dict[str, list[Callable[[S], None]]] = {}
         self._stale: set[str] = set()
+        self._repaint: set[str] = set()
         self.shown: str | None = None
         self.theme = LIGHT
         self.carrier: Carrier = by_patch
@@ -55,6 +56,7 @@ class LivePages(Generic[S]):
     def show(self, page: str) -> None:
         """Make `page` the visible one, brought up to date if it is stale."""
         self.shown = page
+        self._paint()
         if page in self._stale:
             self._update(page)
         self.refit()
@@ -75,10 +77,16 @@ class LivePages(Generic[S]):
                 view.refit(force)
 
     def set_theme(self, theme: Theme) -> None:
-        """Light or dark, all pages."""
+        """Light or dark: the shown page now, the others when they are shown."""
         self.theme = theme
-        for view in self.views:
-            view.set_theme(theme)
+        self._repaint = set(self._views)
+        self._paint()
+
+    def _paint(self) -> None:
+        if self.shown in self._repaint:
+            self._repaint.discard(self.shown)
+            for view in self._views[self.shown]:
+                view.set_theme(self.theme)
 
     @contextmanager
     def _together(self) -> Iterator[None]:

@@ -35,10 +35,11 @@ def rehearse(visited: Callable[[], bool]) -> None:
     _settle()
 
     def one_more() -> None:
-        if not visited() and next(pages, None):
-            IOLoop.current().call_later(BETWEEN_S, one_more)
-        else:
+        if visited():
+            return  # what a visitor brought must not stay
+        if next(pages, None):
             _settle()
+            IOLoop.current().call_later(BETWEEN_S, one_more)
 
     IOLoop.current().call_later(BETWEEN_S, one_more)
 

@@ -277,6 +277,11 @@ def axis_title(name: str, unit: str = "", prefix: str = "") -> str:
     return f"{name}, {symbol}" if symbol else name
 
 
+def spoken_title(name: str, unit: str) -> str:
+    """Axis title for ticks of `tick_formatter`, which write symbols themselves: only a counted thing is named beside the axis."""
+    return axis_title(name, unit) if unit_of(unit).word else name
+
+
 # ------------------------------------------------------------------------------------------------------------------- plots
 FONT: Final = "Roboto, system-ui, 'Segoe UI', Arial, sans-serif"
 

@@ -152,6 +152,8 @@ class Slider(QuietComponent):
             return
         if data.get("reset"):
             self.reset()
+        elif data.get("released"):
+            self.param.trigger("value_throttled")
         elif isinstance(data.get("typed"), str):
             self.read(data["typed"][:200])
             self._send_msg({"answered": True})

@@ -132,7 +132,7 @@ class EnergyPage:
         s = self.explorer.snapshot
         self.controls = self._controls()
         views = [self.live.add(self.name, LiveView(picture, s)) for picture in (energy.EXPERTS, energy_map.MAP, energy.REGIME_LEVELS)]
-        views[0].on_drag("cursor", self._dragged)
+        views[0].on_drag("cursor", self._dragged, self._released)
         self.experts = Card(
             "Experts in SRAM or in HBM?", views[0], csv=self._experts_csv, code=self._experts_code, file_stem="expert-energy", span=True,
             controls=self.controls,
@@ -200,9 +200,7 @@ class EnergyPage:
 
     def _dragged(self, value: float) -> None:
         low, high, _ = AXES["batch"]
-        batch = round(min(max(value, low), high))
-        if batch != self.explorer.choices.batch:  # the cursor also moves when the slider does
-            self.explorer.change(batch=batch)
+        self.explorer.change(batch=round(min(max(value, low), high)))
 
     # ----------------------------------------------------------------------------------------------------------- live
     def show(self, s: Snapshot) -> None:

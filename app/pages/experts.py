@@ -51,7 +51,7 @@ class ExpertsPage:
     def _card(self, made: Made, controls: Any) -> Card:
         view, now = self.live.add(self.name, LiveView(made.picture, self.explorer.snapshot)), self.explorer
         if made.key == "traffic":
-            view.on_drag("batch", self._dragged)
+            view.on_drag("batch", self._dragged, self.context.released)
         card = Card(
             made.title, view, csv=lambda: str(made.frame(now.snapshot).to_csv(index=False)), code=lambda: made.lines(now.snapshot),
             file_stem=made.stem, controls=controls,

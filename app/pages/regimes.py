@@ -38,7 +38,7 @@ class RegimesPage:
         s = self.explorer.snapshot
         views = [self.live.add(self.name, LiveView(picture, s)) for picture in (roofline.PICTURE, utilisation.PICTURE, crossover.PICTURE)]
         views[0].on_tap(self._tapped)
-        views[2].on_drag("cursor", self._dragged)
+        views[2].on_drag("cursor", self._dragged, self._released)
         self.roofline = self._card("What does the machine allow each regime?", views[0], "roofline", weight=3)
         self.busy = self._card("Is this worker strong in all three?", views[1], "utilisation")
         self.crossover = Card(

@@ -15,7 +15,7 @@ from app.plots.labels import NAMES, kept_inside, spread
 from app.plots.marks import cursor, curve, decades_of, hatched, points, texts
 from app.quantities import format_quantity
 from app.state import Snapshot
-from app.theme import GHOST_ALPHA, shared_options, tick_formatter
+from app.theme import GHOST_ALPHA, shared_options, spoken_title, tick_formatter
 from physics.catalog import glossary
 from physics.regimes import REGIMES
 
@@ -116,7 +116,7 @@ def build(s: Snapshot) -> hv.Overlay:
     parts.append(cursor(data["cursor"], "cursor"))
     frame = shared_options(
         min_height=360, hooks=[decades_of("line prefill")], logx=True, logy=True, xlim=box[:2], ylim=box[2:],
-        xlabel=names.x, ylabel=names.y, xformatter=tick_formatter(names.x_unit), yformatter=tick_formatter(names.y_unit),
+        xlabel=spoken_title(names.x, names.x_unit), ylabel=spoken_title(names.y, names.y_unit), xformatter=tick_formatter(names.x_unit), yformatter=tick_formatter(names.y_unit),
     )  # fmt: skip
     return hv.Overlay(parts).opts(frame)
 

@@ -29,6 +29,7 @@ export function render({model}) {
   const paint = () => {
     columns = JSON.parse(model.columns)
     rows = JSON.parse(model.rows)
+    if (rows.some((row) => row.cells.length !== columns.length)) return  // the other half of the change is on its way
     const now = model.columns + model.clickable + JSON.stringify(rows.map((row) => row.key))
     if (now !== shape) { build(); shape = now }
     rows.forEach((row, i) => row.cells.forEach((text, j) => {

@@ -106,8 +106,9 @@ export function render({model}) {
 
   const commit = () => {
     clearTimeout(timer)
-    dragging = false
     if (model.value_throttled !== model.value) model.value_throttled = model.value
+    else if (dragging) model.send_msg({released: true})  // back where it was, but not for whoever followed
+    dragging = false
   }
 
   const step = (count) => {
