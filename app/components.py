@@ -105,8 +105,18 @@ class TopBar(BrowserPart):
         """A short sentence in the title bar, gone after four seconds."""
         self._send_msg({"say": text})
 
+    def write_address(self, query: str) -> None:
+        """Show a query in the address bar, as a new entry of the history."""
+        self._send_msg({"address": query})
+
+    def on_went(self, callback: Callable[[str], None]) -> None:
+        """Call `callback(query)` when Back or Forward led to another address."""
+        self._on("went", callback)
+
     def _heard(self, data: dict[str, Any]) -> None:
-        if "narrow" in data:
+        if isinstance(data.get("went"), str):
+            self._call("went", data["went"])
+        elif "narrow" in data:
             narrow = bool(data["narrow"])
             self.narrow = not narrow if narrow == self.narrow else self.narrow  # said again: the first answer did not arrive
             self.narrow = narrow

@@ -9,8 +9,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # a bare clone wor
 
 import panel as pn
 
+from app.address import Address
 from app.rehearsal import set_up
 from app.session import Session
 
 set_up()
-Session(pn.state.location).shell.servable()
+Session(Address(pn.state.location.search or "")).shell.servable()

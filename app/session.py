@@ -8,6 +8,7 @@ from typing import Any
 import panel as pn
 
 from app import explain, headline
+from app.address import Address
 from app.chosen_parts import link_gaps, only_here
 from app.components import File, Notice
 from app.live_pages import LivePages
@@ -53,9 +54,9 @@ def _rest(notices: list[str]) -> list[str]:
 class Session:
     """Everything one visitor has; keep it as long as the page is open."""
 
-    def __init__(self, location: Any = None) -> None:
-        self.location = location
-        choices, notices = from_query((location.search if location is not None else "") or "")
+    def __init__(self, location: Address | None = None) -> None:
+        self.location = location or Address()
+        choices, notices = from_query(self.location.search)
         self.explorer = Explorer(choices)
         self.live: LivePages[Snapshot] = LivePages(self.explorer.snapshot)
         self.sidebar = Sidebar(self.explorer, self.released)
@@ -64,6 +65,7 @@ class Session:
         self.names = {key: row["title"] for key, row in presets().items()}
         self.titles = {title: key for key, title in self.names.items()}
         self.shell = self._assembled()
+        self.location.written_by(self.shell.topbar.write_address)
         self.explorer.watch(self.show)
         self.show(self.explorer.snapshot)
 
@@ -78,6 +80,7 @@ class Session:
         shell.topbar.on_action("reset", self.reset)
         shell.topbar.on_action("pin", self.pin)
         shell.topbar.on_action("export", lambda: pn.state.execute(self.export))
+        shell.topbar.on_went(self.went)
         shell.headline.on_click(self._explain_tile)
         shell.tabs.param.watch(lambda event: self._turned(keys[event.new]), "chosen")
         return shell
@@ -154,5 +157,16 @@ class Session:
 
     def sync_address(self) -> None:
         """Write the state into the address, only when a change is committed: every write is an entry of the history."""
-        if self.location is not None and self.location.search != self.explorer.choices.query():
+        if self.location.search != self.explorer.choices.query():
             self.location.search = self.explorer.choices.query()
+
+    def went(self, search: str) -> None:
+        """Back or Forward in the browser: the page follows the address."""
+        self.location.went(search)
+        own = self.explorer
+        choices, notices = from_query(search, own.models, own.loaded, own.machines)
+        own.load(choices)
+        self.live.refit(force=True)
+        self.shell.show(next(view.name for view in PAGE_VIEWS if view.key == choices.page))
+        if notices:
+            self.notice.param.update(text=" ".join([*notices[:MOST_NOTICES], *_rest(notices)]), tone="bad")

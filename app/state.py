@@ -195,8 +195,15 @@ def _typed(name: str, text: str) -> Any:
     return text
 
 
-def from_query(query: str) -> tuple[Choices, list[str]]:
+def from_query(
+    query: str,
+    models: Mapping[str, physics.Model] | None = None,
+    loaded: physics.ObservedRouting | None = None,
+    machines: Mapping[str, physics.Machine] | None = None,
+) -> tuple[Choices, list[str]]:
     """Choices of a URL query, and a notice for each field that could not be used.
+
+    models, loaded, machines: the user's, as `Choices.scenario` takes them.
 
     A bad field falls back to the preset's value, one by one, so that a URL edited by hand keeps what is sound in it.
     """
@@ -210,7 +217,9 @@ def from_query(query: str) -> tuple[Choices, list[str]]:
             notices.append(f"{problem.args[0]}; the opening one is shown")
     for name, text in pairs.items():
         try:
-            choices = _with(choices, name, text)
+            changed = _with(choices, name, text)
+            changed.scenario(models, loaded, machines)
+            choices = changed
         except (ValueError, KeyError) as problem:
             notices.append(f"The link's {short(str(problem.args[0]))}; {_shown_value(choices, name)} is used instead.")
     return choices, notices
@@ -219,9 +228,7 @@ def from_query(query: str) -> tuple[Choices, list[str]]:
 def _with(choices: Choices, name: str, text: str) -> Choices:
     if name not in Choices.__dataclass_fields__:
         raise KeyError(f"{name[:40]!r} is not a field of a scenario")
-    tried = replace(choices, **{name: _typed(name, text)})
-    tried.scenario()
-    return tried
+    return replace(choices, **{name: _typed(name, text)})
 
 
 def _shown_value(choices: Choices, name: str) -> str:

@@ -19,6 +19,7 @@ from bokeh.server.views.ws import WSHandler
 from config_fixtures import CASES
 
 from app import app_hooks
+from app.address import Address
 from app.session import Session
 from app.state import OPENING, Choices
 from benchmarks.visitor import Visitor
@@ -33,13 +34,6 @@ def _light_afterwards() -> Iterator[None]:
     before, pn.config.theme = pn.config.theme, "default"
     yield
     pn.config.theme = before
-
-
-class Address:
-    """Stands for the browser's address bar."""
-
-    def __init__(self, search: str = "") -> None:
-        self.search = search
 
 
 def drawn(session: Session) -> Document:
@@ -72,6 +66,22 @@ def test_what_one_does_another_does_not_see() -> None:
     sources = [{id(model) for model in document.select({"type": ColumnDataSource})} for document in documents]
     assert sources[0]
     assert not sources[0] & sources[1]
+
+
+def test_back_and_forward_lead_the_page_and_write_nothing() -> None:
+    session, written = Session(Address("?preset=deepseek-v3-h200")), []
+    session.location.written_by(written.append)
+    session.sidebar.sliders["batch"].read("24")
+    there = session.location.search
+    session.shell.show("Energy")
+    assert written == [there, there.replace("batch=24", "batch=24&page=energy")]
+    session.shell.topbar._handle_msg({"went": there})
+    assert (session.explorer.choices.batch, session.explorer.choices.page, session.shell.tabs.chosen) == (24, "regimes", "Regimes")
+    session.shell.topbar._handle_msg({"went": ""})
+    assert session.explorer.choices.batch == Choices.of_preset(OPENING).batch
+    session.shell.topbar._handle_msg({"went": "?batch=many"})
+    assert "batch" in session.notice.text
+    assert len(written) == 2
 
 
 def test_a_new_session_starts_from_the_preset_whatever_others_did() -> None:
@@ -126,7 +136,7 @@ async def _open_and_close() -> None:
     kept: list[weakref.ref[Any]] = []
 
     def page() -> None:
-        session = Session(pn.state.location)
+        session = Session(Address(pn.state.location.search or ""))
         session.shell.servable()
         kept.extend(weakref.ref(part) for part in (session, session.explorer, session.shell))
 

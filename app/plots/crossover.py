@@ -116,7 +116,8 @@ def build(s: Snapshot) -> hv.Overlay:
     parts.append(cursor(data["cursor"], "cursor"))
     frame = shared_options(
         min_height=360, hooks=[decades_of("line prefill")], logx=True, logy=True, xlim=box[:2], ylim=box[2:],
-        xlabel=spoken_title(names.x, names.x_unit), ylabel=spoken_title(names.y, names.y_unit), xformatter=tick_formatter(names.x_unit), yformatter=tick_formatter(names.y_unit),
+        xlabel=spoken_title(names.x, names.x_unit), ylabel=spoken_title(names.y, names.y_unit),
+        xformatter=tick_formatter(names.x_unit), yformatter=tick_formatter(names.y_unit),
     )  # fmt: skip
     return hv.Overlay(parts).opts(frame)
 

@@ -1,7 +1,7 @@
 // Preset and actions in the title bar; the server is told what was asked for and answers with a file or a sentence.
 const OWN = "own state"
 
-export function render({model}) {
+export function render({model, view}) {
   const select = node("select", {"aria-label": "Preset", title: "Preset"})
   const status = node("span", {class: "status", role: "status"})
   const actions = node("div", {class: "actions"})
@@ -54,7 +54,13 @@ export function render({model}) {
   model.on("msg:custom", (message) => {
     if (message.file) download(message.file, message.content, message.type)
     if (message.say != null) say(message.say)
+    if (message.address != null && message.address !== window.location.search) window.history.pushState(null, "", message.address)
   })
+  const went = () => model.send_msg({went: window.location.search})
+  window.addEventListener("popstate", went)
+  model.on("remove", () => window.removeEventListener("popstate", went))
+  view.model.document.on_event("connection_lost", () =>
+    say("Connection lost: reload the page. Your settings are in the address; files must be loaded again", true))
   presets()
   buttons()
   // Said again until the session answers: one that is still being set up does not hear the first time.
