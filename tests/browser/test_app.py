@@ -99,6 +99,43 @@ def test_typed_values_and_a_sentence_for_nonsense(opened: Opened) -> None:
     opened.agreed(shows, context_tokens=200_000)
 
 
+CURSOR = """() => {
+  for (const model of Bokeh.documents[0]._all_models.values()) {
+    if (model.type != "Figure") continue
+    const line = [...model.center, ...model.renderers].find((part) => part.type == "Span" && part.editable)
+    if (line == null) continue
+    const view = Bokeh.index.find_one(model), at = view.el.getBoundingClientRect(), {top, bottom} = view.frame.bbox
+    return [at.x + view.frame.x_scale.compute(line.location), at.y + (top + bottom) / 2]
+  }
+}"""
+
+
+def shows_a_shorter_context(opened: Opened, s: Snapshot) -> None:
+    assert s.choices.context_tokens < 131_072
+    shows(opened, s)
+
+
+def test_a_cursor_in_a_picture_is_a_slider_too(opened: Opened) -> None:
+    opened.open(height=1800)
+    x, y = opened.page.evaluate(CURSOR)
+    opened.page.mouse.move(x, y)
+    opened.page.mouse.down()
+    opened.page.mouse.move(x - 60, y, steps=6)
+    opened.page.mouse.up()
+    opened.agreed(shows_a_shorter_context)
+
+
+def test_back_and_forward_lead_the_page(opened: Opened) -> None:
+    opened.open()
+    for batch in (48, 32):
+        opened.press("Batch size", "ArrowLeft")
+        opened.agreed(shows, batch=batch)
+    opened.page.go_back()
+    opened.agreed(shows, batch=48)
+    opened.page.go_forward()
+    opened.agreed(shows, batch=32)
+
+
 def test_reload_restores_the_state(opened: Opened) -> None:
     opened.open("preset=short-chat&batch=48&kv_dtype=fp8")
     opened.agreed(shows, context_tokens=4096, batch=48, kv_dtype="fp8")

@@ -10,6 +10,7 @@ from playwright.sync_api import expect
 from app import estimates, validation
 from app import sentences_validation as sentences
 from app.plots.roofline import estimate_rates
+from app.regimes_table import table_columns, table_rows
 from app.state import OPENING, Choices, Snapshot
 
 from .settled import Opened
@@ -50,6 +51,14 @@ def shows_estimates(opened: Opened, s: Snapshot) -> None:
     opened.says(estimates.cell(s, 2), exact=True)
 
 
+def shows_bounds_only(opened: Opened, s: Snapshot) -> None:
+    """Every cell stands under its own heading again."""
+    table = opened.page.get_by_role("table").filter(visible=True)
+    assert table.get_by_role("columnheader").count() == len(table_columns(s))
+    cells = [cell for row in table_rows(s) for cell in row["cells"]]
+    assert table.locator("tbody th, tbody td").all_inner_texts() == cells
+
+
 def test_the_estimate_switch_adds_hollow_points_an_interval_and_a_column(opened: Opened) -> None:
     opened.open()
     assert not np.isfinite(opened.source("estimates")["y"]).any()
@@ -58,3 +67,5 @@ def test_the_estimate_switch_adds_hollow_points_an_interval_and_a_column(opened:
     s = opened.agreed(shows_estimates, estimate=True)
     assert s.choices == replace(Choices.of_preset(OPENING), estimate=True)
     assert np.isfinite(opened.source("estimates")["y"]).all()
+    opened.page.get_by_role("checkbox", name="Show estimates").uncheck()
+    opened.agreed(shows_bounds_only, estimate=False)
