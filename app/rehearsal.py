@@ -24,6 +24,8 @@ def set_up() -> None:
     hv.renderer("bokeh").webgl = False  # in software WebGL doubles the time of a repaint
     # Panel asks models for attributes they may lack; Bokeh would look for similar names each time, a tenth of a slider step.
     settings.perform_error_diagnostics = False
+    # It would also look through every new page for mistakes of layout, a tenth of its time; these pages are always the same.
+    settings.perform_document_validation = False
 
 
 def rehearse(visited: Callable[[], bool]) -> None:

@@ -95,8 +95,17 @@ def _line(what: str, took: list[float], single: float) -> None:
     print(f"  {what:<46}{1e3 * p50:8.1f}{1e3 * p95:8.1f}{p95 / single:8.1f} x{len(took):8,}", flush=True)
 
 
+async def rehearsed(pid: int) -> None:
+    """Wait until the server has drawn its pages for the first time and rests."""
+    before = -1.0
+    while cpu_s(pid) - before > 0.1:
+        before = cpu_s(pid)
+        await asyncio.sleep(3.0)
+
+
 async def measured(url: str, pid: int, count: int, rounds: int) -> None:
     """Print everything."""
+    await rehearsed(pid)
     started = cpu_s(pid)
     (first,) = await opened(url, 1)
     page_s = cpu_s(pid) - started
