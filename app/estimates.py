@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from app.quantities import DASH, format_quantity, split_quantity
+from app.quantities import DASH, format_quantity, split_quantity, unit_of
 from app.state import Snapshot
 from physics.regimes import DECODE, REGIMES
 
@@ -20,14 +20,16 @@ class Interval(NamedTuple):
     high: float
 
     def text(self, unit: str) -> tuple[str, str]:
-        """("7.3–14", "ms"): both ends with the prefix of the upper one, two digits."""
+        """("7.3–14", "ms") or ("$2.8–5.6", ""): both ends with the prefix of the upper one, two digits."""
         number, symbol = split_quantity(self.high, unit, 2)
         if number == DASH:
             return DASH, ""
+        lead = unit_of(unit).lead
+        number = number.removeprefix(lead)
         factor = 10.0 ** round(math.log10(self.high / float(number.replace(",", ""))))  # the prefix, without the rounding
         low = self.low / factor
         decimals = max(0, 1 - math.floor(math.log10(low))) if low > 0 else 0
-        return f"{low:,.{decimals}f}–{number}", symbol
+        return f"{lead}{low:,.{decimals}f}–{number}", symbol
 
 
 def of_regime(s: Snapshot, i: int) -> Interval | None:
