@@ -115,13 +115,20 @@ def shows_a_shorter_context(opened: Opened, s: Snapshot) -> None:
     shows(opened, s)
 
 
-def test_a_cursor_in_a_picture_is_a_slider_too(opened: Opened) -> None:
-    opened.open(height=1800)
+def drags_the_cursor(opened: Opened) -> None:
+    """From where the line stands now: a page that is still being laid out moves it away from under the hand."""
     x, y = opened.page.evaluate(CURSOR)
     opened.page.mouse.move(x, y)
     opened.page.mouse.down()
     opened.page.mouse.move(x - 60, y, steps=6)
     opened.page.mouse.up()
+    opened.page.wait_for_timeout(1000)
+    assert opened.choices().context_tokens < 131_072
+
+
+def test_a_cursor_in_a_picture_is_a_slider_too(opened: Opened) -> None:
+    opened.open(height=1800)
+    opened.until(lambda: drags_the_cursor(opened))
     opened.agreed(shows_a_shorter_context)
 
 
