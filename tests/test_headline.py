@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from app import headline
+from app import estimates, headline
 from app.state import Choices, Snapshot
 from physics.catalog import presets
 
@@ -38,11 +38,20 @@ def test_rent_follows_the_estimate(key: str) -> None:
     assert tiles["usd_per_mtok"]["kind"] == "estimate"
 
 
-def test_no_interval_reaches_below_its_bound() -> None:
-    """Two digits of the lower end may round down by half of the last one, no further."""
-    s, tiles = shown("deepseek-v3-h200", estimate=True)
-    low = float(tiles["tpot_s"]["number"].partition("–")[0]) * 1e-3
-    assert low >= s.turn.tpot_s * 0.95
+@pytest.mark.parametrize("key", presets())
+def test_an_interval_is_written_to_two_digits(key: str) -> None:
+    """Both ends are the core's own, rounded apart: scaled by the other's rounding, a lower end fell below its bound."""
+    s, _ = shown(key, estimate=True)
+    for i in range(5):
+        interval = estimates.of_regime(s, i)
+        assert interval is not None
+        if not interval.high > 0:
+            continue
+        text, unit = interval.text("s")
+        scale = {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9}[unit]
+        low, high = (float(part.replace(",", "")) * scale for part in text.split("–"))
+        assert low == pytest.approx(float(f"{interval.low:.1e}"), rel=1e-9) or low == pytest.approx(interval.low, rel=0.005)
+        assert high == pytest.approx(float(f"{interval.high:.1e}"), rel=1e-9)
 
 
 def test_ttft_says_whose() -> None:
