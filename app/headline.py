@@ -39,7 +39,8 @@ def _estimates(s: Snapshot) -> dict[str, Tile]:
         "tokens_per_s_per_gpu": (estimates.throughput(s), "Decode", "tok/s", s.turn.tokens_per_s_per_gpu),
         "usd_per_mtok": (estimates.rent(s), "Rent", "$", s.turn.usd_per_mtok),
     }
-    each = {"tokens_per_s_per_gpu": " a GPU", "usd_per_mtok": " per M tokens"}
+    together = f", {format_exact(s.scenario.batch, 'requests')} together" if s.scenario.batch > 1 else ""
+    each = {"ttft_s": together, "tokens_per_s_per_gpu": " a GPU", "usd_per_mtok": " per M tokens"}
     return {
         key: tile(key, label, *interval.text(unit), "estimate", f"bound {format_quantity(bound, unit)}{each.get(key, '')}")
         for key, (interval, label, unit, bound) in found.items()

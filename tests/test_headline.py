@@ -57,3 +57,4 @@ def test_an_interval_is_written_to_two_digits(key: str) -> None:
 def test_ttft_says_whose() -> None:
     assert shown("deepseek-v3-h200")[1]["ttft_s"]["note"] == "64 × 1k tokens on 131k tokens"
     assert shown("deepseek-v3-h200", batch=1)[1]["ttft_s"]["note"] == "1k tokens on 131k tokens"
+    assert shown("deepseek-v3-h200", estimate=True)[1]["ttft_s"]["note"] == "bound 3.35 s, 64 requests together"
