@@ -16,12 +16,16 @@ from panel.custom import Children
 from app.quiet import QuietComponent, sheet
 
 _STATIC = Path(__file__).parent / "static"
-_CSS = (_STATIC / "shell.css").read_text(encoding="utf-8")
 
 
 def esm(name: str) -> str:
     """Browser side of a component: a file of `app/static` after what all share."""
     return "".join((_STATIC / f"{file}.js").read_text(encoding="utf-8") for file in ("common", name))
+
+
+def css(*names: str) -> list[str]:
+    """Look of a component: what all share, and its own; each of its kind in a page carries a copy."""
+    return [(_STATIC / f"{file}.css").read_text(encoding="utf-8") for file in ("common", *names)]
 
 
 class File(NamedTuple):
@@ -33,10 +37,10 @@ class File(NamedTuple):
 
 
 class BrowserPart(QuietComponent):
-    """What all components share: one style sheet, full width, and messages to callbacks."""
+    """What all components share: full width, and messages to callbacks."""
 
     __abstract = True
-    _stylesheets: ClassVar[list[str]] = [_CSS]
+    _stylesheets: ClassVar[list[str]] = css()
 
     def __init__(self, **params: Any) -> None:
         params.setdefault("sizing_mode", "stretch_width")
@@ -68,6 +72,7 @@ class Headline(BrowserPart):
 
     tiles = sheet("Tile dictionaries, six for one row at 1280 px.")
     _esm = esm("headline")
+    _stylesheets = css("headline")
 
     def on_click(self, callback: Callable[[str], None]) -> None:
         """Call `callback(key)` when a tile is clicked."""
@@ -88,6 +93,7 @@ class TopBar(BrowserPart):
     narrow = param.Boolean(doc="Whether the window is too narrow for an open sidebar.")
     link_note = param.String(doc="Said when the link is copied: what it cannot carry; empty where it carries everything.")
     _esm = esm("topbar")
+    _stylesheets = css("topbar")
 
     def on_preset(self, callback: Callable[[str], None]) -> None:
         """Call `callback(name)` when a preset is chosen."""
@@ -133,6 +139,7 @@ class TabBar(BrowserPart):
     questions = param.List(item_type=str, doc="The question each page answers, shown on hover.")
     chosen = param.String(doc="Name of the visible page.")
     _esm = esm("tabbar")
+    _stylesheets = css("tabbar")
     _debounce = 0
 
     def _process_events(self, events: dict[str, Any]) -> None:
@@ -150,6 +157,7 @@ class CardHead(BrowserPart):
     file_stem = param.String(default="midfill", doc="Name of saved files, without ending.")
     on_screen = param.Boolean(default=True, doc="Whether the card is in view; the browser says so.")
     _esm = esm("cardhead")
+    _stylesheets = css("cardhead")
 
     def on_tool(self, name: str, callback: Callable[[], None]) -> None:
         """Call `callback()` when the tool `name` is clicked; images are saved in the browser."""
@@ -167,6 +175,7 @@ class DataTable(BrowserPart):
     rows = sheet("Row dictionaries.")
     clickable = param.Boolean(default=True, doc="Whether cells are buttons.")
     _esm = esm("datatable")
+    _stylesheets = css("datatable")
 
     def on_cell(self, callback: Callable[[str, str], None]) -> None:
         """Call `callback(row key, column key)` when a cell is clicked."""
@@ -197,6 +206,7 @@ class SidePanel(BrowserPart):
     title = param.String(doc="What is explained.")
     blocks = sheet("Block dictionaries, in order.")
     _esm = esm("sidepanel")
+    _stylesheets = css("sidepanel")
 
     def on_close(self, callback: Callable[[], None]) -> None:
         """Call `callback()` when the panel is closed."""
@@ -213,6 +223,7 @@ class Help(BrowserPart):
     label = param.String(doc="Name of the control.")
     text = param.String(doc="What it means, from the glossary.")
     _esm = esm("help")
+    _stylesheets = css("help")
 
 
 class Fold(BrowserPart):
@@ -222,6 +233,7 @@ class Fold(BrowserPart):
     open = param.Boolean(doc="Whether it is unfolded.")
     content = Children(doc="What is in it.")
     _esm = esm("fold")
+    _stylesheets = css("fold")
 
 
 class Notice(BrowserPart):
@@ -230,3 +242,4 @@ class Notice(BrowserPart):
     text = param.String(doc="What is the case and what to do; **bold** allowed.")
     tone = param.Selector(default="", objects=["", "bad", "quiet"], doc="'bad' for failures, 'quiet' for facts beside a control.")
     _esm = esm("notice")
+    _stylesheets = css("notice")

@@ -14,7 +14,7 @@ from typing import Any, TypedDict
 
 import param
 
-from app.components import BrowserPart, esm
+from app.components import BrowserPart, css, esm
 
 _LOG = logging.getLogger(__name__)
 MOST_FILES = 64
@@ -44,6 +44,7 @@ class FileDrop(BrowserPart):
     limit_bytes = param.Integer(default=16 * MIB, doc="Most bytes of all files together.")
     problem = param.String(doc="The sentence about files that could not be used; empty when all is well.")
     _esm = esm("filedrop")
+    _stylesheets = css("filedrop")
 
     def __init__(self, **params: Any) -> None:
         self._coming: list[tuple[str, int, bytearray]] = []
@@ -143,6 +144,7 @@ class NumberForm(BrowserPart):
     label = param.String(doc="Name of the group, for screen readers.")
     fields = param.List(doc="Field dictionaries, in order.")
     _esm = esm("numberform")
+    _stylesheets = css("numberform")
 
     def on_typed(self, callback: Callable[[str, str], None]) -> None:
         """Call `callback(key, text)` when a field was changed."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from functools import cache
+from hashlib import sha256
 from typing import Any
 
 import param
@@ -33,6 +35,16 @@ class QuietComponent(JSComponent):  # type: ignore[misc]  # panel carries no typ
     """A component whose own parameters go straight to its model."""
 
     __abstract = True
+
+    def _get_properties(self, doc: Any) -> dict[str, Any]:
+        """Written for browsers as it is: said to be bundled, it is not compiled there, 2 ms for every component of a page."""
+        return super()._get_properties(doc) | {"bundle": self._fingerprint()}
+
+    @classmethod
+    @cache
+    def _fingerprint(cls) -> str:
+        """By this the browser knows a source that it has already."""
+        return sha256(str(cls._esm).encode()).hexdigest()
 
     def _process_param_change(self, params: dict[str, Any]) -> dict[str, Any]:
         return self._as_sent(super()._process_param_change(params))

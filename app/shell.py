@@ -34,6 +34,9 @@ _CARD = {
     "background": "var(--midfill-surface)", "border": "1px solid var(--midfill-rule)", "border-radius": "6px", "padding": "10px 12px",
     "min-width": "0", "height": "auto",  # as high as its neighbour
 }  # fmt: skip
+AREAS = ("header", "sidebar", "main", "contextbar")
+FRAME_MS = 5
+"""Until the frame of the page is on its way [ms]."""
 _NO_SCROLL_BUTTON = ".scroll-button { display: none }"
 """Panel's button to the end of a column, unseen here, would take 36 px of the last row."""
 
@@ -237,10 +240,19 @@ class Shell:
         return page
 
     def servable(self) -> None:
-        """Make this the page of the session. The document's theme tells the template to leave the plots' look alone."""
-        if pn.state.curdoc is not None:
-            pn.state.curdoc.theme = bokeh_theme()
+        """Make this the page of the session: its frame goes out at once, and is filled while the browser reads its scripts.
+
+        The document's theme tells the template to leave the plots' look alone.
+        """
+        document = pn.state.curdoc
+        if document is None or document.session_context is None:
+            self.page.servable()
+            return
+        document.theme = bokeh_theme()
+        content = {area: getattr(self.page, area) for area in AREAS}
+        self.page.param.update(dict.fromkeys(AREAS, []))
         self.page.servable()
+        document.add_timeout_callback(lambda: self.page.param.update(content), FRAME_MS)
 
     @property
     def theme(self) -> Theme:

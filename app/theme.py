@@ -244,7 +244,7 @@ let step = steps[steps.length - 1]
 for (const s of steps) { if (Math.abs(v) >= s[0] * 0.9999995) { step = s; break } }
 const number = Number((v / step[0]).toPrecision(3))
 const size = Math.abs(number)
-const text = size && (size < 1e-3 || size >= 1e6) ? number.toExponential() : number.toLocaleString("en-US", {maximumFractionDigits: 6})
+const text = size && (size < 1e-3 || size >= 1e6) ? number.toExponential() : String(number).replace(/^(-?\\d+)(\\d{3})$/, "$1,$2")
 return (lead + text + (symbol ? "\\u2009" + step[1] + symbol : step[1])).replace("-", "\\u2212")
 """
 
