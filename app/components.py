@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, TypedDict
 
+import panel as pn
 import param
 from panel.custom import Children
 
@@ -155,6 +156,7 @@ class CardHead(BrowserPart):
     tools = param.List(item_type=str, doc="Of csv, png, svg, code, fit.")
     figure_name = param.String(doc="Name of the Bokeh figure, for the image.")
     file_stem = param.String(default="midfill", doc="Name of saved files, without ending.")
+    near = param.Boolean(default=True, doc="Whether the card was ever less than a screen away; the browser says so.")
     on_screen = param.Boolean(default=True, doc="Whether the card is in view; the browser says so.")
     _esm = esm("cardhead")
     _stylesheets = css("cardhead")
@@ -227,13 +229,24 @@ class Help(BrowserPart):
 
 
 class Fold(BrowserPart):
-    """A group of the sidebar that can be folded away."""
+    """A group of the sidebar that can be folded away; what is in it is laid out when it is first unfolded."""
 
     title = param.String(doc="Name of the group.")
     open = param.Boolean(doc="Whether it is unfolded.")
     content = Children(doc="What is in it.")
     _esm = esm("fold")
     _stylesheets = css("fold")
+    _render_policy = "manual"  # else new content would replace the title too, and the focus with it
+
+    def __init__(self, content: Sequence[Any], open: bool = False, **params: Any) -> None:
+        super().__init__(content=list(content) if open else [], open=open, **params)
+        self._waiting = list(content)
+        # What is sent while the browser still builds the page would be lost.
+        self.param.watch(lambda _: pn.state.onload(self._lay_out), "open")
+
+    def _lay_out(self) -> None:
+        if not self.content:
+            self.content = self._waiting
 
 
 class Notice(BrowserPart):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import panel as pn
@@ -15,6 +16,7 @@ import panel_material_ui as pmui
 import param
 from panel.util import edit_readonly
 from panel.viewable import Viewable, Viewer
+from panel_material_ui.template.base import BASE_TEMPLATE
 
 from app.components import Block, CardHead, File, Fold, Headline, Help, Notice, SidePanel, TabBar, TopBar
 from app.feed import Feed
@@ -28,6 +30,9 @@ from app.view import View
 _LOG = logging.getLogger(__name__)
 SIDEBAR_WIDTH = 320
 SIDE_PANEL_WIDTH = 340
+
+FIRST_CARDS = 4
+"""Cards of a page whose pictures are drawn with it: a screen shows two rows at most."""
 
 _GRID = {"display": "flex", "flex-flow": "row wrap", "align-items": "stretch", "gap": "12px", "flex": "none"}
 _CARD = {
@@ -103,11 +108,24 @@ class Card(Viewer):  # type: ignore[misc]  # panel carries no types
             view.on_drawn(lambda figure: figure.update(name=name))
         if isinstance(view, View):
             self.head.param.watch(lambda event: view.see(event.new), "on_screen")
+            # What is sent while the browser still builds the page would be lost.
+            self.head.param.watch(lambda event: pn.state.onload(self._draw) if event.new else None, "near")
         # Side by side where 390 px each are left, so not on a tablet, sharing the width by weight; a spanning card has a row of its own.
         styles = _CARD | {"flex": "1 1 100%" if span else f"{weight} 1 {370 + 20 * weight}px"}
-        body = view.pane if isinstance(view, View) else view
+        self._view, body = view, view.pane if isinstance(view, View) else view
         parts = [self.head, body] if controls is None else [self.head, controls, body]
         self._layout = pn.Column(*parts, styles=styles, sizing_mode="stretch_width", margin=0)
+
+    def wait(self) -> None:
+        """Leave the picture undrawn until the browser says that it is less than a screen away."""
+        if isinstance(self._view, LiveView):
+            self.head.param.update(near=False, on_screen=False)
+            self._view.on_screen = False
+            self._layout[-1] = pn.Spacer(min_height=self._view.picture.min_height, sizing_mode="stretch_width", margin=0)
+
+    def _draw(self) -> None:
+        if isinstance(self._view, LiveView):
+            self._layout[-1] = self._view.pane
 
     def say(self, sentence: str, bad: bool = False) -> None:
         """Show the answer sentence; **bold** for the numbers that change."""
@@ -129,7 +147,10 @@ def offer_code(card: Card, show_panel: ShowPanel) -> None:
 
 
 def cards(*content: Any) -> pn.Column:
-    """Cards in two columns where there is room, else one below the other."""
+    """Cards in two columns where there is room, else one below the other; what is below the first screen is drawn after it."""
+    for card in content[FIRST_CARDS:]:
+        if isinstance(card, Card):
+            card.wait()
     return pn.Column(*content, styles=_GRID, stylesheets=[_NO_SCROLL_BUTTON], sizing_mode="stretch_width", margin=0)
 
 
@@ -232,6 +253,7 @@ class Shell:
             sidebar_width=SIDEBAR_WIDTH, sidebar_variant="persistent", sidebar_resizable=False,
             contextbar_width=SIDE_PANEL_WIDTH, contextbar_variant="persistent", contextbar_open=False, busy_indicator=None,
             theme_toggle=True, theme_config={"light": _palette(LIGHT), "dark": _palette(DARK)},
+            template=Path(__file__).parent / "static" / "page.html",
         )  # fmt: skip
         # The template follows Panel's global busy flag: it walks all models twice per slider step (ten times the update itself), and
         # the flag would keep every page ever opened in memory. A reference to something of this session takes its place.
@@ -249,6 +271,7 @@ class Shell:
             self.page.servable()
             return
         document.theme = bokeh_theme()
+        document.template_variables["page"] = BASE_TEMPLATE
         content = {area: getattr(self.page, area) for area in AREAS}
         self.page.param.update(dict.fromkeys(AREAS, []))
         self.page.servable()

@@ -14,18 +14,32 @@
     const figures = [...models].filter((model) => model.type == "Figure")
     return figures.map((figure) => window.Bokeh.index.find_one_by_id(figure.id)).filter((view) => view != null)
   }
+  const inView = (view) => {
+    const {top, bottom} = view.el.getBoundingClientRect()
+    return top < window.innerHeight && bottom > 0
+  }
   const between = (from, to) => received.filter(([time]) => time >= from && time < to)
   const size = (messages) => messages.reduce((sum, [, length]) => sum + length, 0)
 
-  // Time of the last first paint, once no figure is new for `quiet_ms`.
+  // Time until all pictures in the window are painted, and all that are drawn, once no figure is new for `quiet_ms`.
   const opened = (quiet_ms) => new Promise((resolve) => {
+    const known = new Map()  // view by id of its figure: to look for it costs as much as to paint
     const first = new Map()
     const look = () => {
       const now = performance.now()
-      for (const view of views()) if (view._render_count > 0 && !first.has(view.model.id)) first.set(view.model.id, now)
+      const models = [...window.Bokeh?.documents?.[0]?._all_models?.values() ?? []]
+      for (const {id, type} of models) {
+        if (type == "Figure" && !known.has(id)) {
+          const view = window.Bokeh.index.find_one_by_id(id)
+          if (view != null) known.set(id, view)
+        }
+      }
+      for (const [id, view] of known) if (view._render_count > 0 && !first.has(id)) first.set(id, now)
       const last = Math.max(...first.values())
-      if (first.size && now - last > quiet_ms) resolve({ms: last, figures: first.size, bytes: size(between(0, last + quiet_ms))})
-      else requestAnimationFrame(look)
+      if (first.size && now - last > quiet_ms) {
+        const shown = [...first].filter(([id]) => inView(known.get(id))).map(([, time]) => time)
+        resolve({ms: Math.max(...shown), figures: shown.length, all_ms: last, all_figures: first.size, bytes: size(between(0, last + quiet_ms))})
+      } else requestAnimationFrame(look)
     }
     look()
   })
@@ -50,11 +64,7 @@
   // One drag: `values` in turn, `hz` a second; what was late is dropped, as a browser does with a hand's moves.
   const drag = async ({label, values, probes, hz, patience_ms}) => {
     const handle = slider(label)
-    const inView = ({view}) => {
-      const {top, bottom} = view.el.getBoundingClientRect()
-      return top < window.innerHeight && bottom > 0
-    }
-    const watched = probes.map(probed).filter(inView)  // the others wait until the slider is released
+    const watched = probes.map(probed).filter(({view}) => inView(view))  // the others wait until the slider is released
     const painted = watched.map(() => [])
     const paints = []
     const undo = watched.map(({view, event}, i) => {

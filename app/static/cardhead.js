@@ -39,13 +39,20 @@ export function render({model}) {
     rich(sentence, model.sentence)
     sentence.className = `sentence ${model.tone}`
   }
+  const watchers = []
+  const watch = (margin, tell) => {
+    const told = (entries) => tell(entries[entries.length - 1].isIntersecting)
+    watchers.push(new IntersectionObserver(told, {rootMargin: margin, scrollMargin: margin}))
+  }
   // Painting is what a slider step costs: pictures scrolled out of view wait until the hand lets go.
-  const watcher = new IntersectionObserver((entries) => {
-    const seen = entries[entries.length - 1].isIntersecting
-    if (model.on_screen !== seen) model.on_screen = seen
-  }, {rootMargin: "200px", scrollMargin: "200px"})
-  setTimeout(() => { if (root.isConnected) watcher.observe(root.getRootNode().host?.getRootNode().host ?? root) }, 0)
-  model.on("remove", () => watcher.disconnect())
+  watch("200px", (seen) => { if (model.on_screen !== seen) model.on_screen = seen })
+  // Drawing is what opening a page costs: pictures a screen away and further are not there yet.
+  if (!model.near) watch("100%", (seen) => { if (seen && !model.near) model.near = true })
+  setTimeout(() => {
+    const card = root.getRootNode().host?.getRootNode().host ?? root
+    if (root.isConnected) watchers.forEach((watcher) => watcher.observe(card))
+  }, 0)
+  model.on("remove", () => watchers.forEach((watcher) => watcher.disconnect()))
 
   model.on(["title", "tools"], layout)
   model.on(["sentence", "tone"], say)

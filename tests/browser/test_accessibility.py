@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 from app.state import PAGES
 
@@ -48,6 +48,7 @@ def unfold(page: Page) -> None:
     for fold in page.locator("summary").all():
         if fold.is_visible() and not fold.evaluate("summary => summary.parentElement.open"):
             fold.click()
+            expect(fold.locator("xpath=following-sibling::*").first).to_be_attached()
 
 
 def assert_sound(page: Page) -> None:
