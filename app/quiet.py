@@ -38,7 +38,8 @@ class QuietComponent(JSComponent):  # type: ignore[misc]  # panel carries no typ
 
     def _get_properties(self, doc: Any) -> dict[str, Any]:
         """Written for browsers as it is: said to be bundled, it is not compiled there, 2 ms for every component of a page."""
-        return super()._get_properties(doc) | {"bundle": self._fingerprint()}
+        properties: dict[str, Any] = super()._get_properties(doc)
+        return properties | {"bundle": self._fingerprint()}
 
     @classmethod
     @cache

@@ -273,9 +273,16 @@ class Shell:
         document.theme = bokeh_theme()
         document.template_variables["page"] = BASE_TEMPLATE
         content = {area: getattr(self.page, area) for area in AREAS}
-        self.page.param.update(dict.fromkeys(AREAS, []))
+        self.page.param.update({area: [] for area in AREAS})
         self.page.servable()
-        document.add_timeout_callback(lambda: self.page.param.update(content), FRAME_MS)
+        document.add_timeout_callback(lambda: self._fill(content), FRAME_MS)
+
+    def _fill(self, content: Mapping[str, Sequence[Any]]) -> None:
+        try:
+            self.page.param.update(content)
+        except Exception:  # whatever it was: a page that stays empty would say nothing
+            _LOG.exception("the page could not be drawn")
+            self.page.main = [Notice(text="**The page could not be drawn.** Open the address without what follows the “?”.", tone="bad")]
 
     @property
     def theme(self) -> Theme:

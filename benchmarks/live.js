@@ -64,7 +64,8 @@
   // One drag: `values` in turn, `hz` a second; what was late is dropped, as a browser does with a hand's moves.
   const drag = async ({label, values, probes, hz, patience_ms}) => {
     const handle = slider(label)
-    const watched = probes.map(probed).filter(({view}) => inView(view))  // the others wait until the slider is released
+    // Others are not drawn yet, or wait until the slider is released.
+    const watched = probes.map(probed).filter(({view}) => view != null && inView(view))
     const painted = watched.map(() => [])
     const paints = []
     const undo = watched.map(({view, event}, i) => {

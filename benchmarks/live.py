@@ -36,7 +36,8 @@ ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"
 ARGUMENTS += ["--disable-component-update", "--disable-sync"]
 WIDTH, HEIGHT = 1280, 2600
 """The height is enough for every picture of a page; pictures out of view wait until the slider is released."""
-QUIET_MS = 1_500
+QUIET_MS = {"live": 1_500, "plain": 8_000}
+"""Longer than a page is quiet while it is opened: between its first pictures and those that come when the browser asks for them."""
 PATIENCE_MS = 60_000
 
 
@@ -123,7 +124,7 @@ def lags(result: dict[str, Any]) -> np.ndarray:
     return np.array(found, float)
 
 
-def open_page(browser: Browser, url: str, height: int) -> tuple[Page, dict[str, Any]]:
+def open_page(browser: Browser, url: str, height: int, quiet_ms: int = QUIET_MS["live"]) -> tuple[Page, dict[str, Any]]:
     """A new visitor's page, and its first paint."""
     page = browser.new_context(viewport={"width": WIDTH, "height": height}).new_page()
     page.add_init_script(SCRIPT)
@@ -132,7 +133,7 @@ def open_page(browser: Browser, url: str, height: int) -> tuple[Page, dict[str, 
     session.on("Network.loadingFinished", lambda event: loaded.append(event["encodedDataLength"]))
     session.send("Network.enable")
     page.goto(url)
-    first = page.evaluate("quiet => bench.opened(quiet)", QUIET_MS)
+    first = page.evaluate("quiet => bench.opened(quiet)", quiet_ms)
     session.detach()
     return page, first | {"loaded_bytes": sum(loaded)}
 
@@ -147,7 +148,8 @@ def browser_cpu_ms(browser: Browser) -> float:
 
 def dragged(browser: Browser, server: Server, drag: Drag, found: list[dict[str, Any]], hz: float, height: int) -> Measured:
     """Open the page, drag once to warm up and once to measure."""
-    page, _ = open_page(browser, f"{server.url}{PRESET}&page={drag.page.lower()}{drag.query}", height)
+    url = f"{server.url}{PRESET}&page={drag.page.lower()}{drag.query}"
+    page, _ = open_page(browser, url, height, QUIET_MS[server.steps.stem])
     inputs = {"label": drag.label, "values": drag.values, "probes": found, "hz": hz, "patience_ms": PATIENCE_MS}
     # The probes know values by number, so a drag over fewer values has fewer numbers.
     page.evaluate("inputs => bench.drag(inputs)", inputs | _every(inputs, 24))
@@ -205,7 +207,7 @@ def report_openings(browser: Browser, server: Server, pages: list[str], times: i
             page, first = open_page(browser, url, height)
             seen.append(first)
             page.goto(url)
-            again.append(page.evaluate("quiet => bench.opened(quiet)", QUIET_MS))
+            again.append(page.evaluate("quiet => bench.opened(quiet)", QUIET_MS["live"]))
             page.context.close()
         empty_s, warm_s = (float(np.median([one["ms"] for one in some])) / 1e3 for some in (seen, again))
         last, all_s = seen[-1], float(np.median([one["all_ms"] for one in again])) / 1e3

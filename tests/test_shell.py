@@ -10,15 +10,22 @@ from bokeh.document import Document
 from panel.util import edit_readonly
 
 from app.cells import Row, column, tile
-from app.components import CardHead, DataTable, File, TopBar
+from app.components import CardHead, DataTable, File, Notice, TopBar
 from app.live import LiveView
 from app.live_pages import LivePages
 from app.picture import Picture
-from app.shell import Card, Page, Shell, cards
+from app.shell import Card, Page, Shell, cards, group
 from app.theme import DARK
 
 hv.extension("bokeh")
 PICTURE = Picture(lambda s: hv.Curve(([1, 2], s), label="line") * hv.Curve([]), lambda s: {"line": {"y": s}})
+
+
+class BrokenPane(pn.pane.Str):
+    """Cannot be drawn."""
+
+    def _get_model(self, *_args, **_kwargs):
+        raise ValueError("broken")
 
 
 def shell(**builds):
@@ -127,6 +134,50 @@ def test_card_knows_its_figure_and_whether_it_is_seen():
     assert head.figure_name == next(iter(view._figures)).name != ""
     head.on_screen = False
     assert not view.on_screen
+
+
+def test_pictures_below_the_first_screen_are_drawn_when_they_come_near():
+    made = [Card(f"Card {i}", LiveView(PICTURE, [1.0, 2.0])) for i in range(6)]
+    grid = cards(*made)
+    document = Document()
+    document.add_root(grid.get_root(document))
+    assert [bool(card._view._figures) for card in made] == [True] * 4 + [False] * 2
+    assert not made[5]._view.on_screen
+    assert made[5].__panel__()[-1].min_height == PICTURE.min_height
+    made[5].head.near = True
+    assert made[5]._view._figures
+    assert not made[4]._view._figures
+    made[5].head.on_screen = True
+    assert made[5]._view.push([3.0, 4.0]) == 1
+
+
+def test_a_folded_group_is_laid_out_when_it_is_unfolded():
+    inside, shown = pn.pane.Str("inside"), pn.pane.Str("shown")
+    folded, unfolded = group("Folded", inside), group("Unfolded", shown, open=True)
+    document = Document()
+    for fold in (folded, unfolded):
+        document.add_root(fold.get_root(document))
+    assert (inside._models, len(shown._models)) == ({}, 1)
+    folded.open = True
+    assert len(inside._models) == 1
+    folded.open = False
+    assert folded.content == [inside]
+
+
+def test_a_page_that_cannot_be_drawn_says_so():
+    made = shell()
+    drawn(made)
+    made._fill({"main": [BrokenPane("x")]})
+    assert [type(part) for part in made.page.main] == [Notice]
+    assert "could not be drawn" in made.page.main[0].text
+
+
+def test_the_browser_compiles_no_component_and_knows_each_source_once():
+    made = shell()
+    models = {type(part): part.get_root().bundle for part in (made.topbar, made.headline, made.tabs)}
+    assert None not in models.values()
+    assert len(set(models.values())) == 3
+    assert TopBar().get_root().bundle == models[TopBar]
 
 
 def test_csv_is_made_when_asked_for():

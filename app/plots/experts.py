@@ -13,7 +13,7 @@ import numpy as np
 from app import expert_bank as b
 from app.picture import Columns, Limits, Picture
 from app.plots.labels import beside_points, spread, spread_linear
-from app.plots.marks import cursor, curve, decades_of, points, texts
+from app.plots.marks import cursor, curve, decades_of, points, segments, texts
 from app.quantities import format_quantity
 from app.state import Snapshot
 from app.theme import DASHES, GHOST_ALPHA, line, log_limits, shared_options, tick_formatter
@@ -103,9 +103,10 @@ def _line_columns(
     data: dict[str, dict[str, Any]] = {}
     for name in GHOSTS:
         data[f"ghost {name}"] = {"x": b.TOKENS, "y": _shown(curves_of(s.pinned)[name], end) if s.pinned is not None else _NOWHERE}
-    for name, height in zip(b.LINES, heights, strict=True):
+    for name in b.LINES:
         data[name] = {"x": b.TOKENS, "y": _shown(curves[name], end)}
-        data[f"name {name}"] = {"x": [end * (box[1] / end) ** 0.05], "y": [height], "text": [names(s)[name]]}
+    called = names(s)
+    data["names"] = {"x": [end * (box[1] / end) ** 0.05] * len(b.LINES), "y": heights, "text": [called[name] for name in b.LINES]}
     return data
 
 
@@ -123,15 +124,11 @@ def _step_points(
     strokes = [
         (b.TOKENS[i], float(to_log(curves[name][i])), b.TOKENS[i + 9], float(to_log(curves[name][i + 9]))) for name in b.LINES for i in at
     ]
-    named = [lines[f"name {name}"] for name in b.LINES]
-    standing = [(name["x"][0], float(to_log(name["y"][0])), name["text"][0], 1) for name in named]
+    named = lines["names"]
+    standing = [(place, float(to_log(height)), text, 1) for place, height, text in zip(named["x"], named["y"], named["text"], strict=True)]
     heights = (float(to_log(box[2])), float(to_log(box[3])))
     place_x, place_y = beside_points(x, to_log(y), words, (box[0], box[1], *heights), standing, strokes)
-    data: dict[str, dict[str, Any]] = {}
-    for i, name in enumerate(b.STEPS):
-        data[f"step {name}"] = {"x": [x[i]], "y": [y[i]]}
-        data[f"step name {name}"] = {"x": [place_x[i]], "y": [float(from_log(place_y[i]))], "text": [words[i]]}
-    return data
+    return {"steps": {"x": x, "y": y}, "step names": {"x": place_x, "y": from_log(np.asarray(place_y)), "text": words}}
 
 
 def _curved(box: Limits) -> Any:
@@ -145,13 +142,14 @@ def _straight(box: Limits) -> Any:
 
 def _lines(data: Columns) -> list[Any]:
     parts = [curve(data[f"ghost {name}"], f"ghost {name}", LOOKS[name][0], alpha=GHOST_ALPHA, line_width=2) for name in GHOSTS]
-    for name, (meaning, dash, width) in LOOKS.items():
-        parts.append(curve(data[name], name, meaning, line_dash=dash, line_width=width))
-        parts.append(texts(data[f"name {name}"], f"name {name}", meaning, text_align="left"))
-    for name in b.STEPS:
-        parts.append(points(data[f"step {name}"], f"step {name}", name, size=10))
-        parts.append(texts(data[f"step name {name}"], f"step name {name}", name, text_font_size="11px"))
-    return parts
+    parts += [curve(data[name], name, meaning, line_dash=dash, line_width=width) for name, (meaning, dash, width) in LOOKS.items()]
+    parts.append(texts(data["names"], "names", [meaning for meaning, _, _ in LOOKS.values()], text_align="left"))
+    return [*parts, *_steps(data)]
+
+
+def _steps(data: Columns) -> list[Any]:
+    """The regimes' own steps and their names."""
+    return [points(data["steps"], "steps", b.STEPS, size=10), texts(data["step names"], "step names", b.STEPS, text_font_size="11px")]
 
 
 def distinct_build(s: Snapshot) -> hv.Overlay:
@@ -232,9 +230,8 @@ def traffic_columns(s: Snapshot) -> Columns:
     data: dict[str, dict[str, Any]] = {name: {"x": b.BATCHES, "y": _positive(lines[name])} for name in TRAFFIC}
     ghost = np.full(b.BATCHES.size, math.nan) if s.pinned is None else _positive(b.traffic(s.pinned)["experts"])
     heights = spread([float(data[name]["y"][-1]) for name in TRAFFIC], box[2:])
-    for name, height in zip(TRAFFIC, heights, strict=True):
-        text = TRAFFIC[name][3] if math.isfinite(height) else ""
-        data[f"name {name}"] = {"x": [b.BATCHES[-1] * 1.25], "y": [height], "text": [text]}
+    words = [text if math.isfinite(height) else "" for (_, _, _, text), height in zip(TRAFFIC.values(), heights, strict=True)]
+    data["names"] = {"x": [b.BATCHES[-1] * 1.25] * len(words), "y": heights, "text": words}
     return data | {"ghost": {"x": b.BATCHES, "y": ghost}} | _pays_columns(s, lines, box)
 
 
@@ -259,9 +256,8 @@ def traffic_build(s: Snapshot) -> hv.Overlay:
     """The overlay of a snapshot."""
     data, box = traffic_columns(s), traffic_limits(s)
     parts: list[Any] = [curve(data["ghost"], "ghost", "decode_experts", alpha=GHOST_ALPHA, line_width=2)]
-    for name, (meaning, dash, width, _) in TRAFFIC.items():
-        parts.append(curve(data[name], name, meaning, line_dash=dash, line_width=width))
-        parts.append(texts(data[f"name {name}"], f"name {name}", meaning, text_align="left"))
+    parts += [curve(data[name], name, meaning, line_dash=dash, line_width=width) for name, (meaning, dash, width, _) in TRAFFIC.items()]
+    parts.append(texts(data["names"], "names", [meaning for meaning, _, _, _ in TRAFFIC.values()], text_align="left"))
     parts.append(points(data["pays"], "pays", "text", size=9, fill_alpha=0, line_width=1.5))
     parts.append(texts(data["pays text"], "pays text", "text", text_font_size="11px"))
     parts.append(cursor(data["batch"], "batch"))
@@ -315,9 +311,8 @@ def intensity_columns(s: Snapshot) -> Columns:
     standing = [(1.3, height * lift, text, 1) for height, text in zip(heights, roofs, strict=True)]
     labels = [SHOWN_STEPS[name] for name in b.STEPS]
     place_x, place_y = beside_points([*queues, *x], [*shown, *y], [*labels, *said], box, standing, strokes)
-    for i, name in enumerate(b.STEPS):
-        data[f"step {name}"] = {"x": [queues[i]], "y": [shown[i]]}
-        data[f"step name {name}"] = {"x": [place_x[i]], "y": [place_y[i]], "text": [labels[i]]}
+    data["steps"] = {"x": queues, "y": shown}
+    data["step names"] = {"x": place_x[:3], "y": place_y[:3], "text": labels}
     data["flat"] = {"x": x, "y": y}
     data["flat text"] = {"x": place_x[3:], "y": place_y[3:], "text": said}
     return data
@@ -332,9 +327,7 @@ def intensity_build(s: Snapshot) -> hv.Overlay:
         curve(data["curve"], "curve", "decode_experts", line_width=2.5),
         texts(data["roofs"], "roofs", "muted", text_align="left", text_font_size="11px"),
     ]
-    for name in b.STEPS:
-        parts.append(points(data[f"step {name}"], f"step {name}", name, size=10))
-        parts.append(texts(data[f"step name {name}"], f"step name {name}", name, text_font_size="11px"))
+    parts += _steps(data)
     parts.append(points(data["flat"], "flat", "text", size=14, fill_alpha=0, line_width=1.5))  # a ring may lie around a point
     parts.append(texts(data["flat text"], "flat text", "text", text_font_size="11px"))
     frame = shared_options(
@@ -348,7 +341,7 @@ INTENSITY: Picture[Snapshot] = Picture(intensity_build, intensity_columns, inten
 
 
 # ---------------------------------------------------------------------------------------------------- sharing per regime
-ROWS = {name: 2 - i for i, name in enumerate(b.STEPS)}
+ROWS = {name: 2.0 - i for i, name in enumerate(b.STEPS)}
 
 
 def sharing_limits(s: Snapshot) -> Limits:
@@ -360,15 +353,16 @@ def sharing_limits(s: Snapshot) -> Limits:
 @kept
 def sharing_columns(s: Snapshot) -> Columns:
     """A bar for each regime, a ring where independent and uniform tokens would be, and the numbers."""
-    data: dict[str, dict[str, Any]] = {}
-    for name, step in b.steps(s).items():
-        y = float(ROWS[name])
+    found, y = b.steps(s), list(ROWS.values())
+    words = []
+    for name, step in found.items():
         tokens, each = (format_quantity(value, "tokens") for value in (step.tokens, step.shared))
-        words = f"{tokens} wake {format_quantity(step.distinct, '')}: {each} each"
-        data[f"bar {name}"] = {"x1": [step.shared]}
-        data[f"ring {name}"] = {"x": [step.uniform], "y": [y]}
-        data[f"words {name}"] = {"x": [1.08], "y": [y + 0.30], "text": [f"{SHOWN_STEPS[name]}: {words}"]}
-    return data
+        words.append(f"{SHOWN_STEPS[name]}: {tokens} wake {format_quantity(step.distinct, '')}: {each} each")
+    return {
+        "bars": {"x1": [step.shared for step in found.values()]},
+        "rings": {"x": [step.uniform for step in found.values()], "y": y},
+        "words": {"x": [1.08] * len(y), "y": [row + 0.30 for row in y], "text": words},
+    }
 
 
 def _no_rows(plot: Any, _element: Any) -> None:
@@ -379,12 +373,12 @@ def _no_rows(plot: Any, _element: Any) -> None:
 
 def sharing_build(s: Snapshot) -> hv.Overlay:
     """The overlay of a snapshot."""
-    data, box, parts = sharing_columns(s), sharing_limits(s), []
-    for name, y in ROWS.items():
-        bar = hv.Segments(([1.0], [float(y)], data[f"bar {name}"]["x1"], [float(y)]), ["x", "y", "x1", "y1"], label=f"bar {name}")
-        parts.append(bar.opts(color=line(name), line_width=9))
-        parts.append(points(data[f"ring {name}"], f"ring {name}", "text", size=10, fill_alpha=0, line_width=1.5))
-        parts.append(texts(data[f"words {name}"], f"words {name}", name, text_align="left"))
+    data, box, y = sharing_columns(s), sharing_limits(s), list(ROWS.values())
+    parts = [
+        segments({"x": [1.0] * len(y), "y": y, "y1": y, **data["bars"]}, "bars", b.STEPS, line_width=9),
+        points(data["rings"], "rings", "text", size=10, fill_alpha=0, line_width=1.5),
+        texts(data["words"], "words", b.STEPS, text_align="left"),
+    ]
     frame = shared_options(
         min_height=280, hooks=[_no_rows], logx=True, xlim=box[:2], ylim=box[2:],
         xlabel="Tokens per touched expert; ring: if uniform and independent", xformatter=tick_formatter("tokens"),

@@ -45,8 +45,7 @@ def load_columns(s: Snapshot) -> Columns:
     heights = spread_linear([before[-1], after[-1], *most], box[2:])
     held = b.bank(s)
     words = (f"{held.n_experts} slots", f"{loads.n_slots} slots", f"busiest {most[0]:.2f}×", f"busiest {most[1]:.2f}×")
-    for name, height, text in zip(data.copy(), heights, words, strict=True):
-        data[f"name {name}"] = {"x": [1.02], "y": [height], "text": [text]}
+    data["names"] = {"x": [1.02] * len(words), "y": heights, "text": words}
     return data
 
 
@@ -60,10 +59,9 @@ LOOKS = {
 
 def load_build(s: Snapshot) -> hv.Overlay:
     """The overlay of a snapshot."""
-    data, box, parts = load_columns(s), load_limits(s), []
-    for name, (meaning, dash, width) in LOOKS.items():
-        parts.append(curve(data[name], name, meaning, line_dash=dash, line_width=width))
-        parts.append(texts(data[f"name {name}"], f"name {name}", meaning, text_align="left", text_font_size="11px"))
+    data, box = load_columns(s), load_limits(s)
+    parts = [curve(data[name], name, meaning, line_dash=dash, line_width=width) for name, (meaning, dash, width) in LOOKS.items()]
+    parts.append(texts(data["names"], "names", [meaning for meaning, _, _ in LOOKS.values()], text_align="left", text_font_size="11px"))
     frame = shared_options(
         min_height=300, xlim=box[:2], ylim=box[2:], xlabel="GPUs of the stage, fullest first, %", ylabel="Tokens over an even share",
         xformatter=tick_formatter("%"), xticks=[0, 0.25, 0.5, 0.75, 1.0], yformatter=tick_formatter(""),
@@ -97,18 +95,16 @@ def straggler_columns(s: Snapshot) -> Columns:
     found, box = b.spread(s), straggler_limits(s)
     data: dict[str, dict[str, Any]] = {name: {"x": b.LOAD_TOKENS, "y": getattr(found, name)} for name in LINES}
     heights = spread([float(getattr(found, name)[-1]) for name in LINES], box[2:])
-    for name, height in zip(LINES, heights, strict=True):
-        data[f"name {name}"] = {"x": [b.LOAD_TOKENS[-1] * 1.3], "y": [height], "text": [LINES[name][3]]}
+    data["names"] = {"x": [b.LOAD_TOKENS[-1] * 1.3] * len(LINES), "y": heights, "text": [text for _, _, _, text in LINES.values()]}
     data["batch"] = {"location": float(s.scenario.batch)}
     return data
 
 
 def straggler_build(s: Snapshot) -> hv.Overlay:
     """The overlay of a snapshot."""
-    data, box, parts = straggler_columns(s), straggler_limits(s), []
-    for name, (meaning, dash, width, _) in LINES.items():
-        parts.append(curve(data[name], name, meaning, line_dash=dash, line_width=width))
-        parts.append(texts(data[f"name {name}"], f"name {name}", meaning, text_align="left", text_font_size="11px"))
+    data, box = straggler_columns(s), straggler_limits(s)
+    parts = [curve(data[name], name, meaning, line_dash=dash, line_width=width) for name, (meaning, dash, width, _) in LINES.items()]
+    parts.append(texts(data["names"], "names", [meaning for meaning, _, _, _ in LINES.values()], text_align="left", text_font_size="11px"))
     parts.append(cursor(data["batch"], "batch"))
     frame = shared_options(
         min_height=300, hooks=[decades_of("tokens")], logx=True, logy=True, xlim=box[:2], ylim=box[2:],

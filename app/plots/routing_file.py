@@ -63,8 +63,7 @@ def popularity_columns(s: Snapshot) -> Columns:
         "file": "your file" if s.observed is not None else "",
     }
     heights = spread_linear([lines["skew"][-1], lines["file"][-1]], box[2:])
-    for name, height in zip(("skew", "file"), heights, strict=True):
-        data[f"name {name}"] = {"x": [1.02], "y": [height], "text": [named[name]]}
+    data["names"] = {"x": [1.02] * 2, "y": heights, "text": list(named.values())}
     return data
 
 
@@ -74,9 +73,9 @@ def popularity_build(s: Snapshot) -> hv.Overlay:
     x, y = data["band"]["x"][:RANKS], data["band"]["y"]
     band = hv.Area((x, y[:RANKS], y[RANKS:][::-1]), "x", ["y", "high"], label="band")
     parts = [band.opts(line_alpha=0, color=line("text"), fill_alpha=0.15)]
-    for name, meaning in (("skew", "decode_experts"), ("file", "text")):
-        parts.append(curve(data[name], name, meaning, line_width=2.2))
-        parts.append(texts(data[f"name {name}"], f"name {name}", meaning, text_align="left", text_font_size="11px"))
+    meanings = {"skew": "decode_experts", "file": "text"}
+    parts += [curve(data[name], name, meaning, line_width=2.2) for name, meaning in meanings.items()]
+    parts.append(texts(data["names"], "names", list(meanings.values()), text_align="left", text_font_size="11px"))
     frame = shared_options(
         min_height=280, xlim=box[:2], ylim=box[2:], xlabel="Experts, most popular first, %", ylabel="Load over the mean",
         xformatter=tick_formatter("%"), xticks=[0, 0.25, 0.5, 0.75, 1.0], yformatter=tick_formatter(""),
@@ -118,17 +117,16 @@ def overlap_columns(s: Snapshot) -> Columns:
     word = "in force" if b.routing_of(s).overlap is not None else "as measured"
     named = {"used": word, "chance": "chance", "fitted": "your file" if np.isfinite(lines["fitted"]).all() else ""}
     heights = spread_linear([float(lines[name][-1]) for name in named], box[2:])
-    for name, height in zip(named, heights, strict=True):
-        data[f"name {name}"] = {"x": [560.0], "y": [height], "text": [named[name]]}
+    data["names"] = {"x": [560.0] * len(named), "y": heights, "text": list(named.values())}
     return data
 
 
 def overlap_build(s: Snapshot) -> hv.Overlay:
     """The overlay of a snapshot."""
-    data, box, parts = overlap_columns(s), overlap_limits(s), []
-    for name, meaning, dash in (("used", "midfill", "solid"), ("chance", "muted", DASHES["guide"]), ("fitted", "text", "solid")):
-        parts.append(curve(data[name], name, meaning, line_dash=dash, line_width=2.0))
-        parts.append(texts(data[f"name {name}"], f"name {name}", meaning, text_align="left", text_font_size="11px"))
+    data, box = overlap_columns(s), overlap_limits(s)
+    looks = {"used": ("midfill", "solid"), "chance": ("muted", DASHES["guide"]), "fitted": ("text", "solid")}
+    parts = [curve(data[name], name, meaning, line_dash=dash, line_width=2.0) for name, (meaning, dash) in looks.items()]
+    parts.append(texts(data["names"], "names", [meaning for meaning, _ in looks.values()], text_align="left", text_font_size="11px"))
     parts.append(points(data["measured"], "measured", "text", size=6, fill_alpha=0, line_width=1.5))
     frame = shared_options(
         min_height=280, logx=True, xlim=box[:2], ylim=box[2:], xlabel="Distance of two tokens of a request", ylabel="Experts in common, %",
@@ -178,20 +176,19 @@ def proof_columns(s: Snapshot) -> Columns:
     lines = {name: frame[name].to_numpy(float) for name in ("measured", *FORMS)}
     ends = {name: values[np.isfinite(values)] for name, values in lines.items()}
     heights = spread([float(values[-1]) if values.size else math.nan for values in ends.values()], box[2:])
-    for name, height in zip(ends, heights, strict=True):
-        text = ("measured" if name == "measured" else FORMS[name][2]) if math.isfinite(height) else ""
-        data[f"name {name}"] = {"x": [300.0], "y": [height], "text": [text]}
+    called = ["measured", *(text for _, _, text in FORMS.values())]
+    words = [text if math.isfinite(height) else "" for text, height in zip(called, heights, strict=True)]
+    data["names"] = {"x": [300.0] * len(words), "y": heights, "text": words}
     return data
 
 
 def proof_build(s: Snapshot) -> hv.Overlay:
     """The overlay of a snapshot."""
-    data, box, parts = proof_columns(s), proof_limits(s), []
-    for name, (meaning, dash, _) in FORMS.items():
-        parts.append(curve(data[name], name, meaning, line_dash=dash, line_width=2.0))
-        parts.append(texts(data[f"name {name}"], f"name {name}", meaning, text_align="left", text_font_size="11px"))
+    data, box = proof_columns(s), proof_limits(s)
+    parts = [curve(data[name], name, meaning, line_dash=dash, line_width=2.0) for name, (meaning, dash, _) in FORMS.items()]
     parts.append(points(data["measured"], "measured", "text", size=9, fill_alpha=0, line_width=1.8))
-    parts.append(texts(data["name measured"], "name measured", "text", text_align="left", text_font_size="11px"))
+    meanings = ["text", *(meaning for meaning, _, _ in FORMS.values())]
+    parts.append(texts(data["names"], "names", meanings, text_align="left", text_font_size="11px"))
     frame = shared_options(
         min_height=300, logx=True, logy=True, xlim=box[:2], ylim=box[2:], xlabel="Tokens of one request",
         ylabel="Distinct experts of a layer", xformatter=tick_formatter("tokens"), yformatter=tick_formatter("experts"),
