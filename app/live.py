@@ -21,20 +21,12 @@ import panel as pn
 from bokeh.models import ColumnDataSource, GlyphRenderer
 from panel.viewable import Viewable
 
-from app.picture import AxisNames, Limits, Picture, Values
+from app.picture import AxisNames, Columns, Limits, Picture, Values, prepared
 from app.stencil import stencil
 from app.theme import LIGHT, Theme, recolor, spoken_title, tick_formatter
 from app.view import View
 
 S = TypeVar("S")
-
-
-def prepared(values: Values) -> Values:
-    """A column as it is stored and sent: numbers as a fresh float32 array, text as a fresh list of str."""
-    array = np.asarray(values)
-    if array.dtype.kind in "OUS":
-        return [str(value) for value in array.tolist()]
-    return np.array(array, dtype=np.float32)
 
 
 def _same(old: Values, new: Values) -> bool:
@@ -151,6 +143,7 @@ class LiveView(View[S]):
         self._resting: Any = None
         self._drawn: list[Callable[[Any], None]] = []
         self._pane: FigurePane | None = None
+        self._shown: Columns | None = None
 
     # ------------------------------------------------------------------------------------------------------------- drawing
     @property
@@ -165,6 +158,7 @@ class LiveView(View[S]):
         drawn = stencil(self.picture, self._snapshot)
         figure, columns = drawn.copy(), self.picture.columns(self._snapshot)
         self._figures.add(figure)
+        self._shown = None  # other figures may show an older snapshot
         for model in (*figure.renderers, *figure.center):
             if model.name:
                 self._remember(model, model.name, columns.get(model.name, {}))
@@ -203,9 +197,13 @@ class LiveView(View[S]):
             return 0
         changes: list[Change] = []
         scalars = 0
+        columns = self.picture.columns(snapshot)
+        if columns is self._shown and self.picture.axes is None:
+            return 0
+        self._shown = columns
         with self._batch(), self._by_us():
             self._name_axes(snapshot)
-            for label, values in self.picture.columns(snapshot).items():
+            for label, values in columns.items():
                 for mark in self._marks.get(label, []):
                     if mark.source is not None:
                         changes += _changes(mark.source, values)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import holoviews as hv
@@ -14,6 +15,8 @@ Values = Any
 """One column: numbers (kept as float32), or a list of strings for text and colour columns."""
 Columns = Mapping[str, Mapping[str, Values]]
 """Element label → column name → values. A scalar sets a property of a mark without a source (a VLine's `location`)."""
+KEPT = 8
+"""States whose columns are kept: a pinned one, and a few visitors' present ones."""
 Limits = tuple[float, float, float, float]
 """(x start, x end, y start, y end) in data units."""
 
@@ -39,6 +42,27 @@ class Picture(Generic[S]):
     limits: Callable[[S], Limits] | None = None
     axes: Callable[[S], AxisNames] | None = None
     min_height: int = 300
+
+
+def kept(key: Callable[[S], Hashable]) -> Callable[[Callable[[S], Columns]], Callable[[S], Columns]]:
+    """A decorator: the very same columns again while the key stays, for pictures that most sliders do not move."""
+
+    def keeping(columns: Callable[[S], Columns]) -> Callable[[S], Columns]:
+        last: dict[Hashable, Columns] = {}
+
+        @wraps(columns)
+        def remembered(s: S) -> Columns:
+            this = key(s)
+            found = last.get(this)
+            if found is None:
+                if len(last) >= KEPT:
+                    last.clear()
+                found = last[this] = columns(s)
+            return found
+
+        return remembered
+
+    return keeping
 
 
 def prepared(values: Values) -> Values:

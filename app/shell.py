@@ -275,7 +275,15 @@ class Shell:
         content = {area: getattr(self.page, area) for area in AREAS}
         self.page.param.update({area: [] for area in AREAS})
         self.page.servable()
-        document.add_timeout_callback(lambda: self._fill(content), FRAME_MS)
+        session = document.session_context.session
+
+        def filled() -> None:
+            if session is not None and session.connection_count:  # what is sent while the browser builds the page would be lost
+                pn.state.onload(lambda: self._fill(content))
+            else:
+                self._fill(content)
+
+        document.add_timeout_callback(filled, FRAME_MS)
 
     def _fill(self, content: Mapping[str, Sequence[Any]]) -> None:
         try:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import wraps
 from typing import Any
 
 import holoviews as hv
 import numpy as np
 
 from app import expert_bank as b
-from app.picture import Columns, Limits, Picture
+from app.picture import Columns, Limits, Picture, kept
 from app.plots.labels import beside_points, spread, spread_linear
 from app.plots.marks import cursor, curve, decades_of, points, segments, texts
 from app.quantities import format_quantity
@@ -28,23 +27,6 @@ LOOKS: dict[str, tuple[str, str, float]] = {
 LABEL_ROOM = 0.52
 """Room at the right end for the names of the lines, as a share of the axis."""
 SHOWN_STEPS = {"decode_experts": "decode", "midfill": "midfill", "prefill": "prefill"}
-
-
-def kept(columns: Callable[[Snapshot], Columns]) -> Callable[[Snapshot], Columns]:
-    """The last columns again while `expert_bank.key` stays: most sliders move none of them."""
-    last: dict[tuple[Any, ...], Columns] = {}
-
-    @wraps(columns)
-    def remembered(s: Snapshot) -> Columns:
-        this = b.key(s)
-        found = last.get(this)
-        if found is None:
-            if len(last) >= 8:
-                last.clear()
-            found = last[this] = columns(s)
-        return found
-
-    return remembered
 
 
 def names(s: Snapshot) -> dict[str, str]:
@@ -75,7 +57,7 @@ def distinct_limits(s: Snapshot) -> Limits:
     return 1.0, tokens_shown(s) ** (1.0 + LABEL_ROOM), 0.0, b.bank(s).n_experts * 1.06
 
 
-@kept
+@kept(b.key)
 def distinct_columns(s: Snapshot) -> Columns:
     """Four lines, the band of two standard deviations, the regimes that lie in view, and names."""
     curves, box = b.distinct_curves(s), distinct_limits(s)
@@ -182,7 +164,7 @@ def shared_limits(s: Snapshot) -> Limits:
     return 1.0, distinct_limits(s)[1], 0.9, max(ends) * 1.5
 
 
-@kept
+@kept(b.key)
 def shared_columns(s: Snapshot) -> Columns:
     """Four lines, the regimes that lie in view, and names."""
     box, curves = shared_limits(s), shared_curves(s)
@@ -291,7 +273,7 @@ def _flat_texts(s: Snapshot) -> tuple[list[float], list[float], list[str], list[
     return x, y, said, roofs
 
 
-@kept
+@kept(b.key)
 def intensity_columns(s: Snapshot) -> Columns:
     """One expert's curve, ridge and ceiling, both flattenings, and the mean queues of the regimes."""
     held, box = b.bank(s), intensity_limits(s)
@@ -350,7 +332,7 @@ def sharing_limits(s: Snapshot) -> Limits:
     return 0.8, high * 1.5, -0.6, 2.6
 
 
-@kept
+@kept(b.key)
 def sharing_columns(s: Snapshot) -> Columns:
     """A bar for each regime, a ring where independent and uniform tokens would be, and the numbers."""
     found, y = b.steps(s), list(ROWS.values())

@@ -13,7 +13,7 @@ import pandas as pd
 
 import physics
 from app import expert_bank as b
-from app.picture import Columns, Limits, Picture
+from app.picture import Columns, Limits, Picture, kept
 from app.plots.labels import spread, spread_linear
 from app.plots.marks import curve, points, texts
 from app.state import Explorer, Snapshot
@@ -23,6 +23,12 @@ RANKS = 128
 DISTANCES = np.geomspace(1.0, 512.0, 40)
 N_POINTS = 24
 WINDOWS = (2, 4, 8, 16, 32, 64, 128, 256)
+
+
+def _key(s: Snapshot) -> tuple[Any, ...]:
+    """All these pictures hang on: none of the sliders of size moves them."""
+    held = b.bank(s)
+    return held.n_experts, held.top_k, b.routing_of(s), b.laws(s), s.choices.routing, s.observed
 
 
 # -------------------------------------------------------------------------------------------------------------- popularity
@@ -51,6 +57,7 @@ def popularity_limits(s: Snapshot) -> Limits:
     return 0.0, 1.5, 0.0, max(2.0, 1.08 * top)
 
 
+@kept(_key)
 def popularity_columns(s: Snapshot) -> Columns:
     """Lines by rank, the file's layers as a band."""
     lines, box = popularity(s), popularity_limits(s)
@@ -106,6 +113,7 @@ def overlap_limits(_: Snapshot) -> Limits:
     return 1.0, 512.0**1.42, 0.0, 1.0
 
 
+@kept(_key)
 def overlap_columns(s: Snapshot) -> Columns:
     """Lines against distance and the file's measured points."""
     lines, box = overlap_lines(s), overlap_limits(s)
@@ -169,6 +177,7 @@ def proof_limits(s: Snapshot) -> Limits:
     return 1.6, 256.0 * 160.0**0.75, low * 0.85, high * 1.15
 
 
+@kept(_key)
 def proof_columns(s: Snapshot) -> Columns:
     """Measured windows and the forms."""
     frame, box = _forms(s), proof_limits(s)
