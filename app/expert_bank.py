@@ -6,10 +6,10 @@ and the page hides them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, wraps
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from physics.sweep import sweep_arrays
 from physics.workload import FLOP_CLASSES, formats_in_use
 
 Array = np.ndarray[Any, Any]
+T = TypeVar("T")
 
 TOKENS = np.geomspace(1.0, 1e5, 121)
 """Tokens of a step along the curves [token]."""
@@ -34,6 +35,20 @@ LOAD_TOKENS = np.geomspace(4.0, 1e5, 23)
 PAYS = (0.9, 0.5)
 """Bytes per token, of those of a single request, at which sharing counts as starting to pay, and as halving the traffic."""
 STEPS = ("decode_experts", "midfill", "prefill")
+
+
+def _once(asked: Callable[[Snapshot], T]) -> Callable[[Snapshot], T]:
+    """The answer is kept with the snapshot, as its own are: pictures and sentences ask thirty times a step."""
+    name = f"bank {asked.__name__}"
+
+    @wraps(asked)
+    def kept(s: Snapshot) -> T:
+        if name not in s.__dict__:
+            s.__dict__[name] = asked(s)
+        found: T = s.__dict__[name]
+        return found
+
+    return kept
 
 
 @dataclass(frozen=True)
@@ -56,6 +71,7 @@ class Bank:
     arithmetic: str
 
 
+@_once
 def bank(s: Snapshot) -> Bank:
     """The experts of a snapshot; a single one that every token chooses where the model has none."""
     scenario = s.scenario
@@ -80,6 +96,7 @@ def _bank(model: Model, machine: Machine, weight_dtype: str | None, compute_dtyp
 
 
 # ------------------------------------------------------------------------------------------------------------------ routings
+@_once
 def routing_of(s: Snapshot) -> physics.Routing:
     """The routing in force."""
     return physics.Routing.of(s.scenario.routing)
@@ -101,6 +118,7 @@ class Laws:
     supposed_overlap: bool
 
 
+@_once
 def laws(s: Snapshot) -> Laws:
     """The routings compared. A scenario without skew or overlap is compared with the sliders' skew and the measured overlap."""
     routing = routing_of(s)
@@ -171,6 +189,7 @@ class Step:
     uniform: float
 
 
+@_once
 def steps(s: Snapshot) -> dict[str, Step]:
     """Sharing in a decode step, a midfill and a prefill of the scenario."""
     return _steps(bank(s), routing_of(s), s.scenario.batch, s.scenario.new_tokens, s.scenario.prefill_tokens)
