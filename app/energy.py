@@ -75,12 +75,12 @@ class EnergyView:
     @cached_property
     def levels(self) -> pd.DataFrame:
         """Joules per token of each regime, by level."""
-        return physics.energy_by_level(self.scenario, "token")
+        return _levels(self.scenario)
 
-    @cached_property
+    @property
     def level_joules(self) -> dict[str, np.ndarray]:
         """Columns of `levels`, each [regime]."""
-        return {str(name): column.to_numpy() for name, column in self.levels.items()}
+        return _level_joules(self.scenario)
 
     @cached_property
     def advantage(self) -> tuple[np.ndarray, str]:
@@ -131,6 +131,17 @@ class EnergyView:
             here = physics.expert_curves(self.scenario, own)
             found.append((own.held_by, {column: float(values[0]) for column, values in here.items()}))
         return found
+
+
+@lru_cache(maxsize=8)
+def _levels(scenario: physics.Scenario) -> pd.DataFrame:
+    """Kept, because no slider of the SRAM moves them."""
+    return physics.energy_by_level(scenario, "token")
+
+
+@lru_cache(maxsize=8)
+def _level_joules(scenario: physics.Scenario) -> dict[str, np.ndarray]:
+    return {str(name): column.to_numpy() for name, column in _levels(scenario).items()}
 
 
 def model_value(row: Row, accounting: str) -> tuple[float, str]:
