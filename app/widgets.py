@@ -101,7 +101,7 @@ class Slider(QuietComponent):
     _esm = (_STATIC / "slider.js").read_text(encoding="utf-8")
     _stylesheets: ClassVar[list[str]] = [_CSS]
     _busy__ignore: ClassVar[list[str]] = ["value", "value_throttled"]  # nobody is shown Panel's busy flag
-    _debounce = 4  # [ms]; Panel's 50 ms is most of the way from hand to picture, 4 still merges what piles up meanwhile
+    _debounce = 8  # [ms]; Panel's 50 ms is most of the way from hand to picture, 8 still merges what piles up meanwhile
 
     def __init__(self, **params: Any) -> None:
         params.setdefault("sizing_mode", "stretch_width")
