@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +14,22 @@ from bokeh.server.views.ws import WSHandler
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # a bare clone works without an install
 
 from app.rehearsal import rehearse
+from app.tidying import Tidying
 
 
 def on_server_loaded(server_context: Any) -> None:
     """Before the first page is asked for."""
-    send_at_once()
+    tidying = Tidying()
+    tidying.start()
+    send_at_once(tidying.note)
     rehearse(visited=lambda: bool(server_context.sessions))
 
 
-def send_at_once() -> None:
+def send_at_once(sent: Callable[[], None] = lambda: None) -> None:
     """Let every websocket send what one turn of the event loop wrote as soon as that turn ends, in one system call.
 
     Bokeh writes a message as three frames and more and leaves TCP to gather them: the second waits for the browser's delayed
-    acknowledgement, up to 40 ms of every slider step.
+    acknowledgement, up to 40 ms of every slider step. `sent` is called at every message.
     """
     opened = WSHandler.open
     if getattr(opened, "at_once", False):
@@ -35,14 +39,14 @@ def send_at_once() -> None:
     def open_at_once(handler: Any) -> None:
         handler.set_nodelay(True)
         if handler.ws_connection is not None:
-            _gather(handler.ws_connection.stream)
+            _gather(handler.ws_connection.stream, sent)
         opened(handler)
 
     open_at_once.at_once = True  # type: ignore[attr-defined]
     WSHandler.open = open_at_once
 
 
-def _gather(stream: Any) -> None:
+def _gather(stream: Any, sent: Callable[[], None]) -> None:
     """Let a stream write once for all that was handed to it since the loop last turned."""
     send = stream.write
     waiting: list[tuple[bytes, asyncio.Future[None]]] = []
@@ -57,6 +61,7 @@ def _gather(stream: Any) -> None:
             _settle(dones, problem)
 
     def write(data: bytes | memoryview) -> asyncio.Future[None]:
+        sent()
         done = asyncio.get_running_loop().create_future()
         done.add_done_callback(asyncio.Future.exception)  # heard, also where nobody waits for it
         if not waiting:

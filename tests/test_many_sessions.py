@@ -18,7 +18,7 @@ from bokeh.models import ColumnDataSource
 from bokeh.server.views.ws import WSHandler
 from config_fixtures import CASES
 
-from app import app_hooks
+from app import app_hooks, tidying
 from app.address import Address
 from app.session import Session
 from app.state import OPENING, Choices
@@ -193,3 +193,22 @@ def test_reset_leaves_the_page_as_freshly_opened() -> None:
         assert getattr(session.sidebar, name).options == getattr(fresh.sidebar, name).options
         assert getattr(session.sidebar, name).value == getattr(fresh.sidebar, name).value
     assert [slider.value for slider in sliders.values()] == [slider.value for slider in fresh.sidebar.sliders.values()]
+
+
+def test_garbage_is_collected_in_quiet_moments_or_at_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not while messages are sent, not when there is little, but on a server that is never quiet after a minute."""
+    now, due, done = [1000.0], [tidying.DUE], []
+    monkeypatch.setattr("gc.get_count", lambda: (0, 0, due[0]))
+    monkeypatch.setattr("gc.collect", lambda: done.append(now[0]))
+    made = tidying.Tidying(lambda: now[0])
+    looked = []
+    for second in range(1, 200):
+        now[0] = 1000.0 + second
+        if second < 150:
+            made.note()
+        due[0] = 0 if second > 190 else tidying.DUE
+        looked.append(made.look())
+    assert done[:2] == [1060.0, 1120.0]
+    assert done[2] == 1000.0 + 149 + tidying.QUIET_S
+    assert not any(looked[190:])
+    assert sum(looked) == len(done)

@@ -1,0 +1,51 @@
+"""When Python looks for garbage: in quiet moments, not in the middle of a page or of a drag.
+
+A full collection looks through every open page, 0.1 to 0.5 s during which nobody is served, and Python's own moment for it is when much
+is made: while a page is built, or under a moving slider.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable
+
+from tornado.ioloop import PeriodicCallback
+
+LOOK_S = 1.0
+QUIET_S = 2.0
+"""After the last message [s]: a hand that rests, or nobody there."""
+LATEST_S = 60.0
+"""So long garbage may lie on a server that is never quiet [s]."""
+DUE = 10
+"""Collections of the middle generation after which Python would look through the old one, if it were let."""
+NEVER = 1_000_000
+
+
+class Tidying:
+    """`note` tells it of a message; `look` collects when something is due and nobody waits."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._last_message = self._last_done = clock()
+
+    def start(self) -> None:
+        """From now on, on the event loop of this thread."""
+        young, middle, _ = gc.get_threshold()
+        gc.set_threshold(young, middle, NEVER)
+        PeriodicCallback(self.look, 1e3 * LOOK_S).start()
+
+    def note(self) -> None:
+        """A message was sent: somebody is served."""
+        self._last_message = self._clock()
+
+    def look(self) -> bool:
+        """Collect, if it is time; whether it did."""
+        now = self._clock()
+        if gc.get_count()[2] < DUE:
+            return False
+        if now - self._last_message < QUIET_S and now - self._last_done < LATEST_S:
+            return False
+        gc.collect()
+        self._last_done = self._clock()
+        return True
