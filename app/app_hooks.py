@@ -16,13 +16,19 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # a bare clone wor
 from app.rehearsal import rehearse
 from app.tidying import Tidying
 
+_TIDYING = Tidying()
+
 
 def on_server_loaded(server_context: Any) -> None:
     """Before the first page is asked for."""
-    tidying = Tidying()
-    tidying.start()
-    send_at_once(tidying.note)
+    _TIDYING.start()
+    send_at_once(_TIDYING.note)
     rehearse(visited=lambda: bool(server_context.sessions))
+
+
+def on_session_destroyed(session_context: Any) -> None:
+    """A page was closed."""
+    _TIDYING.left()
 
 
 def send_at_once(sent: Callable[[], None] = lambda: None) -> None:
