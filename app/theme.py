@@ -295,11 +295,14 @@ def bokeh_theme() -> BokehTheme:
         "axis_label_text_font_style": "normal", "axis_label_standoff": 6, "major_tick_in": 0, "major_tick_out": 4, "minor_tick_out": 0,
     }  # fmt: skip
     figure = {"toolbar_inner": True, "stylesheets": [_NO_EDGE]}
-    return BokehTheme(json={"attrs": {"Plot": figure, "Axis": axis, "Grid": {"minor_grid_line_color": None}, "Title": {"text_font": FONT}}})
+    rest = {"Grid": {"minor_grid_line_color": None}, "Title": {"text_font": FONT}, "Toolbar": {"stylesheets": [_BAR]}}
+    return BokehTheme(json={"attrs": {"Plot": figure, "Axis": axis, **rest}})
 
 
 # BokehJS leaves the outermost pixel row in the old colour when the border colour changes.
 _NO_EDGE = ":host { clip-path: inset(2px 1px 1px 1px); }"
+# A picture's tools stand on a bar across its top, white in the dark theme too unless told.
+_BAR = ":host { background-color: var(--midfill-surface, white) !important; }"
 _SIZES = {"xlabel": "12px", "ylabel": "12px", "xticks": "11px", "yticks": "11px", "labels": "12px"}
 
 
