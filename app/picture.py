@@ -15,10 +15,12 @@ Values = Any
 """One column: numbers (kept as float32), or a list of strings for text and colour columns."""
 Columns = Mapping[str, Mapping[str, Values]]
 """Element label → column name → values. A scalar sets a property of a mark without a source (a VLine's `location`)."""
-KEPT = 8
-"""States whose columns are kept: a pinned one, and a few visitors' present ones."""
 Limits = tuple[float, float, float, float]
 """(x start, x end, y start, y end) in data units."""
+
+
+KEPT = 8
+"""States whose columns are kept: a pinned one, and a few visitors' present ones."""
 
 
 class AxisNames(NamedTuple):
@@ -44,8 +46,11 @@ class Picture(Generic[S]):
     min_height: int = 300
 
 
-def kept(key: Callable[[S], Hashable]) -> Callable[[Callable[[S], Columns]], Callable[[S], Columns]]:
-    """A decorator: the very same columns again while the key stays, for pictures that most sliders do not move."""
+def kept(key: Callable[[S], Hashable | None]) -> Callable[[Callable[[S], Columns]], Callable[[S], Columns]]:
+    """A decorator: the very same columns again while the key stays, for pictures that most sliders do not move.
+
+    They outlive the visitor's session: where they show what a visitor loaded, the key is None and nothing is kept.
+    """
 
     def keeping(columns: Callable[[S], Columns]) -> Callable[[S], Columns]:
         last: dict[Hashable, Columns] = {}
@@ -53,6 +58,8 @@ def kept(key: Callable[[S], Hashable]) -> Callable[[Callable[[S], Columns]], Cal
         @wraps(columns)
         def remembered(s: S) -> Columns:
             this = key(s)
+            if this is None:
+                return columns(s)
             found = last.get(this)
             if found is None:
                 if len(last) >= KEPT:

@@ -25,10 +25,10 @@ N_POINTS = 24
 WINDOWS = (2, 4, 8, 16, 32, 64, 128, 256)
 
 
-def _key(s: Snapshot) -> tuple[Any, ...]:
-    """All these pictures hang on: none of the sliders of size moves them."""
+def _key(s: Snapshot) -> tuple[Any, ...] | None:
+    """All these pictures hang on without a file: none of the sliders of size moves them. A file stays in its session."""
     held = b.bank(s)
-    return held.n_experts, held.top_k, b.routing_of(s), b.laws(s), s.choices.routing, s.observed
+    return None if s.observed is not None else (held.n_experts, held.top_k, b.routing_of(s), b.laws(s), s.choices.routing)
 
 
 # -------------------------------------------------------------------------------------------------------------- popularity
