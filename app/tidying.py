@@ -33,7 +33,7 @@ class Tidying:
         """From now on, on the event loop of this thread."""
         young, middle, _ = gc.get_threshold()
         gc.set_threshold(young, middle, NEVER)
-        PeriodicCallback(self._look, 1e3 * LOOK_S).start()
+        PeriodicCallback(self.look, 1e3 * LOOK_S).start()
 
     def note(self) -> None:
         """A message was sent: somebody is served."""
@@ -43,14 +43,9 @@ class Tidying:
         """A page was closed: it is garbage from now on, and most of what there is."""
         self._left += 1
 
-    def _look(self) -> None:
-        self.look()
-
-    def look(self) -> bool:
-        """Collect, if it is time; whether it did."""
+    def look(self) -> None:
+        """Collect, if it is time."""
         quiet = self._clock() - self._last_message >= QUIET_S
-        if self._left < LEFT and not (quiet and (self._left or gc.get_count()[2] >= DUE)):
-            return False
-        gc.collect()
-        self._left = 0
-        return True
+        if self._left >= LEFT or (quiet and (self._left or gc.get_count()[2] >= DUE)):
+            gc.collect()
+            self._left = 0
