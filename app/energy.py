@@ -72,7 +72,7 @@ class EnergyView:
         parts = memory_parts(self.scenario, batch=BATCHES)
         return np.asarray(parts["total"] <= parts["capacity"])
 
-    @cached_property
+    @property
     def levels(self) -> pd.DataFrame:
         """Joules per token of each regime, by level."""
         return _levels(self.scenario)

@@ -9,11 +9,8 @@
     }
   }
 
-  const views = () => {
-    const models = window.Bokeh?.documents?.[0]?._all_models?.values() ?? []
-    const figures = [...models].filter((model) => model.type == "Figure")
-    return figures.map((figure) => window.Bokeh.index.find_one_by_id(figure.id)).filter((view) => view != null)
-  }
+  const figures = () => [...window.Bokeh?.documents?.[0]?._all_models?.values() ?? []].filter((model) => model.type == "Figure")
+  const views = () => figures().map(({id}) => window.Bokeh.index.find_one_by_id(id)).filter((view) => view != null)
   const inView = (view) => {
     const {top, bottom} = view.el.getBoundingClientRect()
     return top < window.innerHeight && bottom > 0
@@ -27,12 +24,9 @@
     const first = new Map()
     const look = () => {
       const now = performance.now()
-      const models = [...window.Bokeh?.documents?.[0]?._all_models?.values() ?? []]
-      for (const {id, type} of models) {
-        if (type == "Figure" && !known.has(id)) {
-          const view = window.Bokeh.index.find_one_by_id(id)
-          if (view != null) known.set(id, view)
-        }
+      for (const {id} of figures()) {
+        const view = known.has(id) ? null : window.Bokeh.index.find_one_by_id(id)
+        if (view != null) known.set(id, view)
       }
       for (const [id, view] of known) if (view._render_count > 0 && !first.has(id)) first.set(id, now)
       const last = Math.max(...first.values())
