@@ -10,11 +10,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, TypedDict
 
-import panel as pn
 import param
 from panel.custom import Children
 
-from app.quiet import QuietComponent, sheet
+from app.quiet import QuietComponent, once_loaded, sheet
 
 _STATIC = Path(__file__).parent / "static"
 
@@ -241,8 +240,7 @@ class Fold(BrowserPart):
     def __init__(self, content: Sequence[Any], open: bool = False, **params: Any) -> None:
         super().__init__(content=list(content) if open else [], open=open, **params)
         self._waiting = list(content)
-        # What is sent while the browser still builds the page would be lost.
-        self.param.watch(lambda _: pn.state.onload(self._lay_out), "open")
+        self.param.watch(lambda _: once_loaded(self._lay_out), "open")
 
     def _lay_out(self) -> None:
         if not self.content:

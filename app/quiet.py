@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import cache
 from hashlib import sha256
 from typing import Any
 
+import panel as pn
 import param
 from panel.custom import JSComponent
 
@@ -24,6 +26,11 @@ def tell(part: Any, **values: Any) -> bool:
     if changed:
         part.param.update(**changed)
     return bool(changed)
+
+
+def once_loaded(callback: Callable[[], Any]) -> None:
+    """Now, or once the browser has built the page: what is sent while it builds would be lost."""
+    pn.state.onload(callback)
 
 
 def sheet(doc: str) -> Any:

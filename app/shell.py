@@ -23,14 +23,13 @@ from app.feed import Feed
 from app.live import LiveView
 from app.live_pages import LivePages
 from app.live_table import LiveTable
-from app.quiet import tell
+from app.quiet import once_loaded, tell
 from app.theme import DARK, FONT, HUES, LIGHT, Theme, bokeh_theme, theme_of
 from app.view import View
 
 _LOG = logging.getLogger(__name__)
 SIDEBAR_WIDTH = 320
 SIDE_PANEL_WIDTH = 340
-
 FIRST_CARDS = 4
 """Cards of a page whose pictures are drawn with it: a screen shows two rows at most."""
 
@@ -39,11 +38,13 @@ _CARD = {
     "background": "var(--midfill-surface)", "border": "1px solid var(--midfill-rule)", "border-radius": "6px", "padding": "10px 12px",
     "min-width": "0", "height": "auto",  # as high as its neighbour
 }  # fmt: skip
-AREAS = ("header", "sidebar", "main", "contextbar")
-FRAME_MS = 5
-"""Until the frame of the page is on its way [ms]."""
 _NO_SCROLL_BUTTON = ".scroll-button { display: none }"
 """Panel's button to the end of a column, unseen here, would take 36 px of the last row."""
+
+AREAS = ("header", "sidebar", "main", "contextbar")
+"""What the frame of the page is filled with."""
+FRAME_MS = 5
+"""Until the frame is on its way [ms]."""
 
 
 def _palette(theme: Theme) -> dict[str, Any]:
@@ -95,37 +96,35 @@ class Card(Viewer):  # type: ignore[misc]  # panel carries no types
         file_stem: str = "midfill", span: bool = False, controls: Viewable | None = None, weight: int = 1,
     ) -> None:  # fmt: skip
         super().__init__()
-        drawn = isinstance(view, LiveView)
-        tools = [*(["csv"] if csv else []), *(["png", "svg"] if drawn else []), *(["code"] if code else [])]
+        self._picture = view if isinstance(view, LiveView) else None
+        tools = [*(["csv"] if csv else []), *(["png", "svg"] if self._picture else []), *(["code"] if code else [])]
         self.head = CardHead(title=title, tools=tools, file_stem=file_stem)
         self.code = code
         if csv is not None:
             make = csv
             self.head.on_tool("csv", lambda: self.head.send_file(File(f"{file_stem}.csv", make(), "text/csv;charset=utf-8")))
-        if isinstance(view, LiveView):
+        if self._picture is not None:
             # A name set while the figure is drawn goes out with it; an id told to the head while it is drawn itself would be lost.
             name = self.head.figure_name = f"picture-{id(self)}"
-            view.on_drawn(lambda figure: figure.update(name=name))
+            self._picture.on_drawn(lambda figure: figure.update(name=name))
+            self.head.param.watch(lambda event: once_loaded(self._draw) if event.new else None, "near")
         if isinstance(view, View):
             self.head.param.watch(lambda event: view.see(event.new), "on_screen")
-            # What is sent while the browser still builds the page would be lost.
-            self.head.param.watch(lambda event: pn.state.onload(self._draw) if event.new else None, "near")
         # Side by side where 390 px each are left, so not on a tablet, sharing the width by weight; a spanning card has a row of its own.
         styles = _CARD | {"flex": "1 1 100%" if span else f"{weight} 1 {370 + 20 * weight}px"}
-        self._view, body = view, view.pane if isinstance(view, View) else view
+        body = view.pane if isinstance(view, View) else view
         parts = [self.head, body] if controls is None else [self.head, controls, body]
         self._layout = pn.Column(*parts, styles=styles, sizing_mode="stretch_width", margin=0)
 
     def wait(self) -> None:
         """Leave the picture undrawn until the browser says that it is less than a screen away."""
-        if isinstance(self._view, LiveView):
-            self.head.param.update(near=False, on_screen=False)
-            self._view.on_screen = False
-            self._layout[-1] = pn.Spacer(min_height=self._view.picture.min_height, sizing_mode="stretch_width", margin=0)
+        if self._picture is not None:
+            self.head.param.update(near=False, on_screen=False)  # so the picture knows too
+            self._layout[-1] = pn.Spacer(min_height=self._picture.picture.min_height, sizing_mode="stretch_width", margin=0)
 
     def _draw(self) -> None:
-        if isinstance(self._view, LiveView):
-            self._layout[-1] = self._view.pane
+        if self._picture is not None:
+            self._layout[-1] = self._picture.pane
 
     def say(self, sentence: str, bad: bool = False) -> None:
         """Show the answer sentence; **bold** for the numbers that change."""
@@ -278,8 +277,8 @@ class Shell:
         session = document.session_context.session
 
         def filled() -> None:
-            if session is not None and session.connection_count:  # what is sent while the browser builds the page would be lost
-                pn.state.onload(lambda: self._fill(content))
+            if session is not None and session.connection_count:
+                once_loaded(lambda: self._fill(content))
             else:
                 self._fill(content)
 

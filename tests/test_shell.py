@@ -141,14 +141,14 @@ def test_pictures_below_the_first_screen_are_drawn_when_they_come_near():
     grid = cards(*made)
     document = Document()
     document.add_root(grid.get_root(document))
-    assert [bool(card._view._figures) for card in made] == [True] * 4 + [False] * 2
-    assert not made[5]._view.on_screen
+    assert [bool(card._picture._figures) for card in made] == [True] * 4 + [False] * 2
+    assert not made[5]._picture.on_screen
     assert made[5].__panel__()[-1].min_height == PICTURE.min_height
     made[5].head.near = True
-    assert made[5]._view._figures
-    assert not made[4]._view._figures
+    assert made[5]._picture._figures
+    assert not made[4]._picture._figures
     made[5].head.on_screen = True
-    assert made[5]._view.push([3.0, 4.0]) == 1
+    assert made[5]._picture.push([3.0, 4.0]) == 1
 
 
 def test_a_folded_group_is_laid_out_when_it_is_unfolded():
